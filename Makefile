@@ -1,0 +1,50 @@
+# Everything that is done to this repository by hand or by a machine. Needs make and python3, nothing else.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+STAMP  := .venv/.ready
+
+# Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
+WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
+
+.PHONY: help setup demo test check format chaos clean
+
+help: ## List the targets
+	@echo "usage: make TARGET"
+	@echo
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+
+setup: $(STAMP) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
+	@scripts/java.sh > /dev/null
+
+demo: setup ## Run the example query on generated input for half a minute
+	@$(WITH_JAVA) $(BIN)/python examples/demo.py
+
+test: setup ## Run the tests, all but the long ones
+	@$(WITH_JAVA) $(BIN)/python -m pytest tests
+
+check: $(STAMP) ## Check format, lint, types, layers and the public names
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy src
+	@$(BIN)/python -m pytest -q tests/unit/test_layers.py tests/unit/test_public_api.py
+
+format: $(STAMP) ## Format the code and repair what lint can repair
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
+	@$(WITH_JAVA) $(BIN)/python -m tests.chaos
+
+clean: ## Remove what setup, tests and checks made
+	@rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse
+	@find src tests examples bench -name __pycache__ -type d -prune -exec rm -rf {} + 2> /dev/null || true
+
+# The stamp names the directory it was made in: an environment that was copied or moved still points to the old place.
+ifneq ($(shell cat $(STAMP) 2> /dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
+
+$(STAMP): pyproject.toml scripts/venv.sh
+	@PYTHON="$(PYTHON)" scripts/venv.sh
+	@printf '%s\n' "$(CURDIR)" > $@

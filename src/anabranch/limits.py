@@ -1,0 +1,69 @@
+"""Every bound in the system, with its unit and the reason for it.
+
+Nothing here grows for ever: a queue, a message, a wait and a log each have a largest size, and what happens there is
+part of the design (push back, cut off, or stop with a clear status), never a surprise.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- rows and messages ---------------------------------------------------------------------------------------------
+
+SEGMENT_ROWS: Final = 65_536
+"""Rows in one stored segment. A Spark batch is cut between segments, so this is also the smallest unit of a row
+limit."""
+
+SEGMENT_BYTES: Final = 32 << 20
+"""Bytes in one stored segment: half of what a gRPC message may hold, so that one segment is always one message."""
+
+MESSAGE_BYTES: Final = 64 << 20
+"""Bytes in one gRPC message."""
+
+BATCH_ROWS: Final = 1_000_000
+"""Rows that one Spark micro-batch reads. At 100 bytes a row this is 100 MB through the driver, a tenth of its heap."""
+
+ORIGINS: Final = 10_000
+"""Origins in one query (lanes and boxes that make tuples): a segment stores one punctuation for each that reaches
+it."""
+
+# --- logs ----------------------------------------------------------------------------------------------------------
+
+LOG_BYTES: Final = 8 << 30
+"""Bytes that one log may hold for its named readers. Past it the slowest of several is cut off, the last pushes
+back."""
+
+LOG_RETENTION_US: Final = 24 * 3600 * 1_000_000
+"""How long a log without named readers keeps its segments."""
+
+READERS: Final = 256
+"""Named readers of one log."""
+
+PRODUCERS: Final = 10_000
+"""Producer ids that one owned lane tells apart. The longest silent one is forgotten first."""
+
+DISK_RESERVE_BYTES: Final = 256 << 20
+"""Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
+
+# --- waits ---------------------------------------------------------------------------------------------------------
+
+BOUNDARY_INTERVAL_US: Final = 1_000_000
+"""How often an owned lane with nothing to say sends a boundary: each costs one or two micro-batches downstream."""
+
+POLL_MS: Final = 20
+"""How often an idle Spark query asks its journals for news: 50 small calls a second, and 20 ms of latency at most."""
+
+FOLLOW_WAIT_S: Final = 0.5
+"""How long a following reader waits before it looks whether its client has gone."""
+
+PUSH_WAIT_S: Final = 30.0
+"""How long a push waits for room in a full log before it is refused."""
+
+STOP_WAIT_S: Final = 20.0
+"""How long a clean stop waits for the running micro-batch before it goes on without it."""
+
+RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+"""Waits before a failed stage is started again. After the last one without progress the stage counts as failed."""
+
+BUSY_TIMEOUT_MS: Final = 10_000
+"""How long SQLite waits for another connection of this process."""

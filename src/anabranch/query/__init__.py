@@ -1,0 +1,61 @@
+"""The query diagram: boxes and arrows as data, how to build, check, write, draw and cut them.
+
+Uses sqlglot to read SQL and never Spark: a query is known to be right before a JVM starts.
+"""
+
+from __future__ import annotations
+
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Column,
+    Diagram,
+    Filter,
+    Join,
+    Map,
+    Output,
+    Schema,
+    Source,
+    Union,
+)
+from anabranch.query.builder import Query, Stream
+from anabranch.query.draw import as_mermaid, as_text
+from anabranch.query.files import load
+from anabranch.query.graph import Stage, Target, all_origins, origins, sources_of, stages, union_hashes
+from anabranch.query.schema import format_schema, parse_schema, schemas
+from anabranch.query.text import diagram_from_dict, diagram_to_dict
+from anabranch.query.validate import validate
+
+__all__ = [
+    "Aggregate",
+    "Arrow",
+    "Box",
+    "Column",
+    "Diagram",
+    "Filter",
+    "Join",
+    "Map",
+    "Output",
+    "Query",
+    "Schema",
+    "Source",
+    "Stage",
+    "Stream",
+    "Target",
+    "Union",
+    "all_origins",
+    "as_mermaid",
+    "as_text",
+    "diagram_from_dict",
+    "diagram_to_dict",
+    "format_schema",
+    "load",
+    "origins",
+    "parse_schema",
+    "schemas",
+    "sources_of",
+    "stages",
+    "union_hashes",
+    "validate",
+]

@@ -1,0 +1,156 @@
+"""The boxes of a diagram, as frozen values.
+
+A box has a name, the arrows it reads and its parameters; SQL stays text. ``Arrow`` is one output of one box. Nothing
+here checks anything: ``validate`` does, so that a diagram with ten mistakes can be built and all ten be told.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anabranch.model.names import OWNED_LANE, lane_origin
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a stream. ``type`` is Spark's name for it, or None where only Spark can tell."""
+
+    name: str
+    type: str | None
+
+
+Schema = tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Arrow:
+    """One output of a box: most boxes have only port 0, a Filter has one per predicate and perhaps one for the rest."""
+
+    box: str
+    port: int = 0
+
+    def __str__(self) -> str:
+        return self.box if self.port == 0 else f"{self.box}.{self.port}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their stream time."""
+
+    name: str
+    schema: Schema
+    time: str | None = None
+    disorder_us: int = 0
+    idle_us: int | None = None
+    silence_us: int | None = None
+    producers: tuple[str, ...] = ()
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return ()
+
+    @property
+    def lanes(self) -> tuple[str, ...]:
+        """The fixed lanes of the source: one per named producer, or the one that its entry point numbers."""
+        return self.producers or (OWNED_LANE,)
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        return tuple(lane_origin(self.name, lane) for lane in self.lanes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter:
+    """A tuple goes to the port of the first predicate that holds; with ``otherwise`` the rest go to one more port."""
+
+    name: str
+    input: Arrow
+    predicates: tuple[str, ...]
+    otherwise: bool = False
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+    @property
+    def ports(self) -> int:
+        return len(self.predicates) + self.otherwise
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Map:
+    """One tuple out for each tuple in; ``columns`` is a SQL select list."""
+
+    name: str
+    input: Arrow
+    columns: str
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Union:
+    """All tuples of all inputs, in any order."""
+
+    name: str
+    inputs: tuple[Arrow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aggregate:
+    """One tuple per group and time window ``[k * every, k * every + window)`` that saw a tuple."""
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    window_us: int
+    every_us: int
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """One tuple per pair with ``|t1 - t2| < within`` for which ``on`` holds."""
+
+    name: str
+    left: Arrow
+    right: Arrow
+    on: str
+    within_us: int
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.left, self.right)
+
+
+Box = Source | Filter | Map | Union | Aggregate | Join
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """A stream that readers may subscribe to, under this name."""
+
+    name: str
+    input: Arrow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagram:
+    """A whole query: loop-free boxes and arrows. Pure data, the same on every replica."""
+
+    name: str
+    boxes: tuple[Box, ...]
+    outputs: tuple[Output, ...]
+
+    def box(self, name: str) -> Box:
+        return next(box for box in self.boxes if box.name == name)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        return tuple(box for box in self.boxes if isinstance(box, Source))

@@ -1,0 +1,251 @@
+"""Building a query in Python: ``Query`` and ``Stream``.
+
+    q = Query("slow_paths")
+    ping = q.source("ping", "source string, target string, rtt_ms double")
+    q.output("slow", ping.filter("rtt_ms > 1000"))
+
+A builder never stops at a mistake in the query: ``validate`` tells all of them together. A box without a given name
+gets one from its contents, so it is the same in every process, and two equal boxes are one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final, Literal, overload
+
+from anabranch.errors import ConfigError, Problem, QueryError
+from anabranch.model.times import parse_duration
+from anabranch.query import yaml_form
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.graph import ports
+from anabranch.query.schema import parse_schema
+from anabranch.query.text import (
+    UNREADABLE_US,
+    Draft,
+    Mistakes,
+    diagram_from_dict,
+    diagram_to_dict,
+    kind_of,
+    parameters,
+)
+from anabranch.query.validate import validate
+
+Duration = str | timedelta
+
+
+class Query:
+    """A diagram under construction."""
+
+    def __init__(self, name: str) -> None:
+        self.name: Final = name
+        self._boxes: list[Box] = []
+        self._outputs: list[Output] = []
+        self._mistakes: Mistakes = {}
+
+    def source(
+        self,
+        name: str,
+        schema: str,
+        *,
+        time: str | None = None,
+        disorder: Duration | None = None,
+        idle: Duration | None = None,
+        silence: Duration | None = None,
+        producers: Sequence[str] = (),
+    ) -> Stream:
+        """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their time."""
+        durations = _Durations()
+        source = Source(
+            name=name,
+            schema=parse_schema(_text("schema", schema)),
+            time=time,
+            disorder_us=durations.read("disorder", disorder) if disorder is not None else 0,
+            idle_us=durations.read("idle", idle) if idle is not None else None,
+            silence_us=durations.read("silence", silence) if silence is not None else None,
+            producers=(producers,) if isinstance(producers, str) else tuple(producers),
+        )
+        return self._add(source, name, durations)[0]
+
+    def union(self, *streams: Stream, name: str | None = None) -> Stream:
+        """All tuples of all these streams; they must have the same columns."""
+        return self._add(Union(name="", inputs=tuple(self._arrow(stream) for stream in streams)), name)[0]
+
+    def output(self, name: str, stream: Stream) -> None:
+        """Let readers subscribe to a stream under this name."""
+        self._outputs.append(Output(name=name, input=self._arrow(stream)))
+
+    def diagram(self) -> Diagram:
+        """The diagram as built so far, valid or not. Who wants to run it asks for ``checked``."""
+        return Diagram(name=self.name, boxes=tuple(self._boxes), outputs=tuple(self._outputs))
+
+    def validate(self) -> list[Problem]:
+        """Every problem of the query, also those that a diagram cannot express."""
+        return [*self._mistakes.values(), *validate(self.diagram(), told=self._mistakes)]
+
+    def checked(self) -> Diagram:
+        """The diagram, or QueryError with everything that is wrong with it."""
+        problems = self.validate()
+        if problems:
+            raise QueryError(self.name, problems)
+        return self.diagram()
+
+    def to_dict(self) -> dict[str, Any]:
+        return diagram_to_dict(self.diagram())
+
+    def to_yaml(self) -> str:
+        return yaml_form.dump(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, data: object) -> Query:
+        """A query from plain data. What cannot be read is told by ``validate``."""
+        return cls._from_draft(diagram_from_dict(data))
+
+    @classmethod
+    def from_yaml(cls, text: str, *, place: str = "The YAML text") -> Query:
+        """A query from YAML; ConfigError if it is not even that."""
+        return cls.from_dict(yaml_form.parse(text, place=place))
+
+    @classmethod
+    def _from_draft(cls, draft: Draft) -> Query:
+        query = cls(draft.diagram.name)
+        query._boxes = list(draft.diagram.boxes)
+        query._outputs = list(draft.diagram.outputs)
+        query._mistakes = dict(draft.mistakes)
+        return query
+
+    def _add(self, box: Box, name: str | None, durations: _Durations | None = None) -> tuple[Stream, ...]:
+        """Put a box into the diagram, unless this very box is there already, and return its outputs."""
+        named = dataclasses.replace(box, name=derived_name(box) if name is None else name)
+        if named not in self._boxes:
+            self._boxes.append(named)
+        for field, problem in durations.mistakes if durations is not None else ():
+            told = Problem(
+                code="bad-duration", box=named.name, message=f"{field}: {problem.message}", remedy=problem.remedy
+            )
+            self._mistakes[(named.name, field)] = told
+        return tuple(Stream(self, Arrow(named.name, port)) for port in range(max(1, ports(named))))
+
+    def _arrow(self, stream: Stream) -> Arrow:
+        if not isinstance(stream, Stream):
+            raise QueryError(
+                self.name, [_misuse(f"{stream!r} is not a stream.", "Pass what a builder method returned.")]
+            )
+        if stream.query is not self:
+            message = f"{stream!r} belongs to the query {stream.query.name!r}."
+            raise QueryError(self.name, [_misuse(message, "Build all boxes from one Query.")])
+        return stream.arrow
+
+    def __repr__(self) -> str:
+        return f"Query({self.name!r}, {len(self._boxes)} boxes, {len(self._outputs)} outputs)"
+
+
+class Stream:
+    """One output of a box, from which further boxes can be built."""
+
+    __slots__ = ("arrow", "query")
+
+    def __init__(self, query: Query, arrow: Arrow) -> None:
+        self.query: Final = query
+        self.arrow: Final = arrow
+
+    @overload
+    def filter(self, predicate: str, /, *, otherwise: Literal[False] = False, name: str | None = None) -> Stream: ...
+
+    @overload
+    def filter(
+        self, predicate: str, /, *predicates: str, otherwise: Literal[True], name: str | None = None
+    ) -> tuple[Stream, ...]: ...
+
+    @overload
+    def filter(
+        self, predicate: str, second: str, /, *predicates: str, otherwise: bool = False, name: str | None = None
+    ) -> tuple[Stream, ...]: ...
+
+    def filter(self, *predicates: str, otherwise: bool = False, name: str | None = None) -> Stream | tuple[Stream, ...]:
+        """One stream per predicate; a tuple goes to the first that holds, the rest to one more if ``otherwise``.
+
+        Returns a Stream if there is one output, otherwise a tuple of them.
+        """
+        texts = tuple(_text("predicate", predicate) for predicate in predicates)
+        streams = self.query._add(Filter(name="", input=self.arrow, predicates=texts, otherwise=otherwise), name)
+        return streams[0] if len(streams) == 1 else streams
+
+    def map(self, columns: str, *, name: str | None = None) -> Stream:
+        """One tuple for each tuple, with the columns of a SQL select list."""
+        return self.query._add(Map(name="", input=self.arrow, columns=_text("columns", columns)), name)[0]
+
+    def union(self, *others: Stream, name: str | None = None) -> Stream:
+        return self.query.union(self, *others, name=name)
+
+    def aggregate(
+        self,
+        columns: str,
+        *,
+        window: Duration,
+        by: str | Sequence[str] = (),
+        every: Duration | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per group and window; a window begins every ``every``, by default when the last one ends."""
+        durations = _Durations()
+        window_us = durations.read("window", window)
+        aggregate = Aggregate(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by),
+            window_us=window_us,
+            every_us=window_us if every is None else durations.read("every", every),
+        )
+        return self.query._add(aggregate, name, durations)[0]
+
+    def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
+        """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""
+        durations = _Durations()
+        join = Join(
+            name="",
+            left=self.arrow,
+            right=self.query._arrow(other),
+            on=_text("on", on),
+            within_us=durations.read("within", within),
+        )
+        return self.query._add(join, name, durations)[0]
+
+    def __repr__(self) -> str:
+        return f"<stream {self.arrow} of {self.query.name!r}>"
+
+
+class _Durations:
+    """Reads the durations of one box; what is none is kept for later, when the box has its name."""
+
+    def __init__(self) -> None:
+        self.mistakes: Final[list[tuple[str, ConfigError]]] = []
+
+    def read(self, field: str, value: object) -> int:
+        if isinstance(value, timedelta):
+            return value // timedelta(microseconds=1)
+        try:
+            return parse_duration(value if isinstance(value, str) else repr(value))
+        except ConfigError as error:
+            self.mistakes.append((field, error))
+            return UNREADABLE_US
+
+
+def derived_name(box: Box) -> str:
+    """The name of a box that was given none: its kind and a hash of all it is, the same in every process."""
+    contents = json.dumps([kind_of(box), parameters(box)], sort_keys=True, separators=(",", ":"))
+    return f"{kind_of(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
+
+
+def _text(what: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
+    return value
+
+
+def _misuse(message: str, remedy: str) -> Problem:
+    return Problem(code="wrong-type", box="", message=message, remedy=remedy)

@@ -1,0 +1,282 @@
+"""A query as plain data: dictionaries and lists, which ``files`` writes as YAML.
+
+    query: slow_paths
+    boxes:
+      - source: {name: ping, schema: "source string, target string, rtt_ms double"}
+      - filter: {name: slow, input: ping, where: ["rtt_ms > 1000"]}
+    outputs:
+      slow_pings: slow
+
+One table says, for each kind of box, its keys and how each is written; reading and writing both follow it, so what is
+written reads back as the same diagram. A mistake does not stop the reading: it is noted with its place, and something
+that ``validate`` knows to be empty stands in.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+from anabranch.errors import ConfigError, Problem
+from anabranch.model.times import format_duration, parse_duration
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.problems import Place, candidates
+from anabranch.query.schema import format_schema, parse_schema
+
+UNREADABLE_US: Final = -1
+"""Stands for a duration that could not be read."""
+KINDS: Final[Mapping[str, type[Box]]] = {
+    "source": Source,
+    "filter": Filter,
+    "map": Map,
+    "union": Union,
+    "aggregate": Aggregate,
+    "join": Join,
+}
+Mistakes = dict[Place, Problem]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A diagram as read, and what could not be read."""
+
+    diagram: Diagram
+    mistakes: Mistakes
+
+
+class _Unreadable(Exception):
+    def __init__(self, code: str, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.problem = (code, message, remedy)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Form:
+    """How one sort of value is written: both ways, and what stands in for one that cannot be read."""
+
+    read: Callable[[object], object]
+    write: Callable[[Any], object]
+    empty: object
+
+
+def _expect(kind: type, value: object, remedy: str) -> Any:
+    if not isinstance(value, kind):
+        raise _Unreadable("wrong-type", f"{value!r} is a {type(value).__name__}.", remedy)
+    return value
+
+
+def _read_text(value: object) -> str:
+    return str(_expect(str, value, "Write text."))
+
+
+def _read_flag(value: object) -> bool:
+    return bool(_expect(bool, value, "Write true or false."))
+
+
+def _read_duration(value: object) -> int:
+    text = _expect(str, value, "Write a number and a unit: 500ms, 10s, 5m, 1.5h or 2d.")
+    try:
+        return parse_duration(text)
+    except ConfigError as error:
+        raise _Unreadable("bad-duration", error.message, error.remedy) from error
+
+
+def read_arrow(value: object) -> Arrow:
+    """``box``, or ``box.1`` for its port 1."""
+    remedy = "Write the name of a box, or box.1 for its second output."
+    match = re.fullmatch(r"([^.]+)(?:\.([0-9]{1,6}))?", _expect(str, value, remedy))
+    if match is None:
+        raise _Unreadable("wrong-type", f"{value!r} is not an arrow.", remedy)
+    return Arrow(match[1], int(match[2] or 0))
+
+
+def _list_of(read: Callable[[object], Any], *, split: bool = False) -> Callable[[object], tuple[Any, ...]]:
+    """A list; where commas cannot be part of a value, also one text with commas; else also a single value."""
+
+    def read_list(value: object) -> tuple[Any, ...]:
+        if isinstance(value, str):
+            value = [piece.strip() for piece in value.split(",") if piece.strip()] if split else [value]
+        return tuple(read(item) for item in _expect(list, value, "Write a list."))
+
+    return read_list
+
+
+_TEXT: Final = _Form(read=_read_text, write=str, empty="")
+_TEXTS: Final = _Form(read=_list_of(_read_text), write=list, empty=())
+_NAMES: Final = _Form(read=_list_of(_read_text, split=True), write=list, empty=())
+_FLAG: Final = _Form(read=_read_flag, write=bool, empty=False)
+_DURATION: Final = _Form(read=_read_duration, write=format_duration, empty=UNREADABLE_US)
+_ARROW: Final = _Form(read=read_arrow, write=str, empty=Arrow(""))
+_ARROWS: Final = _Form(read=_list_of(read_arrow, split=True), write=lambda arrows: [str(a) for a in arrows], empty=())
+_SCHEMA: Final = _Form(read=lambda value: parse_schema(_read_text(value)), write=format_schema, empty=())
+_LIST: Final = _Form(read=lambda value: _expect(list, value, "Write a list."), write=list, empty=[])
+
+_REQUIRED: Final = object()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    """One key of a box: which attribute it is, how it is written, what it is when left out."""
+
+    name: str
+    attribute: str
+    form: _Form
+    default: object = _REQUIRED
+    default_from: str = ""
+
+
+_KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
+    "source": (
+        _Key(name="schema", attribute="schema", form=_SCHEMA),
+        _Key(name="time", attribute="time", form=_TEXT, default=None),
+        _Key(name="disorder", attribute="disorder_us", form=_DURATION, default=0),
+        _Key(name="idle", attribute="idle_us", form=_DURATION, default=None),
+        _Key(name="silence", attribute="silence_us", form=_DURATION, default=None),
+        _Key(name="producers", attribute="producers", form=_NAMES, default=()),
+    ),
+    "filter": (
+        _Key(name="input", attribute="input", form=_ARROW),
+        _Key(name="where", attribute="predicates", form=_TEXTS),
+        _Key(name="otherwise", attribute="otherwise", form=_FLAG, default=False),
+    ),
+    "map": (
+        _Key(name="input", attribute="input", form=_ARROW),
+        _Key(name="columns", attribute="columns", form=_TEXT),
+    ),
+    "union": (_Key(name="inputs", attribute="inputs", form=_ARROWS),),
+    "aggregate": (
+        _Key(name="input", attribute="input", form=_ARROW),
+        _Key(name="columns", attribute="columns", form=_TEXT),
+        _Key(name="by", attribute="by", form=_NAMES, default=()),
+        _Key(name="window", attribute="window_us", form=_DURATION),
+        _Key(name="every", attribute="every_us", form=_DURATION, default_from="window_us"),
+    ),
+    "join": (
+        _Key(name="left", attribute="left", form=_ARROW),
+        _Key(name="right", attribute="right", form=_ARROW),
+        _Key(name="on", attribute="on", form=_TEXT),
+        _Key(name="within", attribute="within_us", form=_DURATION),
+    ),
+}
+
+
+def kind_of(box: Box) -> str:
+    return type(box).__name__.lower()
+
+
+def parameters(box: Box) -> dict[str, object]:
+    """Everything that a box is besides its name and kind, as plain data, defaults left out."""
+    written: dict[str, object] = {}
+    for key in _KEYS[kind_of(box)]:
+        value = getattr(box, key.attribute)
+        if value != (getattr(box, key.default_from) if key.default_from else key.default):
+            written[key.name] = key.form.write(value)
+    return written
+
+
+def diagram_to_dict(diagram: Diagram) -> dict[str, Any]:
+    """The diagram as plain data. Output names must differ, as they do in a valid diagram."""
+    return {
+        "query": diagram.name,
+        "boxes": [{kind_of(box): {"name": box.name, **parameters(box)}} for box in diagram.boxes],
+        "outputs": {output.name: str(output.input) for output in diagram.outputs},
+    }
+
+
+def diagram_from_dict(data: object) -> Draft:
+    """The diagram that ``diagram_to_dict`` wrote, or that a person did."""
+    return _Reader().read(data)
+
+
+class _Reader:
+    """One reading: notes every mistake and goes on."""
+
+    def __init__(self) -> None:
+        self._mistakes: Final[Mistakes] = {}
+
+    def read(self, data: object) -> Draft:
+        top = self._mapping("", "the query", data)
+        self._unknown_keys("", "the query", top, ("query", "boxes", "outputs"), [])
+        name = self._value("", "query", "query", _TEXT, top.get("query", ""))
+        boxes = self._value("", "boxes", "boxes", _LIST, top.get("boxes", []))
+        outputs = self._mapping("outputs", "outputs", top.get("outputs", {}))
+        read = tuple(self._box(f"boxes[{index}]", entry) for index, entry in enumerate(boxes))
+        diagram = Diagram(
+            name=name,
+            boxes=tuple(box for box in read if box is not None),
+            outputs=tuple(self._output(str(key), value) for key, value in outputs.items()),
+        )
+        return Draft(diagram=diagram, mistakes=self._mistakes)
+
+    def _output(self, name: str, value: object) -> Output:
+        return Output(name=name, input=self._value(name, "input", f"outputs.{name}", _ARROW, value))
+
+    def _box(self, place: str, entry: object) -> Box | None:
+        if not isinstance(entry, dict) or len(entry) != 1:
+            shape = "a list of mappings with one key each, the kind of the box"
+            self._note(place, "kind", "wrong-type", f"{place} is not one box.", f"Boxes are {shape}.")
+            return None
+        kind, body = next(iter(entry.items()))
+        if kind not in KINDS:
+            remedy = candidates(str(kind), KINDS)
+            self._note(place, "kind", "unknown-key", f"{place}: there is no kind of box `{kind}`.", remedy)
+            return None
+        place = f"{place}.{kind}"
+        keys = self._mapping(place, place, body)
+        name = keys.get("name")
+        box = name if isinstance(name, str) and name else place
+        if box is place and isinstance(body, dict):
+            self._note(box, "name", "missing-key", f"{place} has no name.", "Give the box a name.")
+        return KINDS[kind](name=box, **self._attributes(kind, box, place, keys))
+
+    def _attributes(self, kind: str, box: str, place: str, keys: dict[object, object]) -> dict[str, Any]:
+        table = _KEYS[kind]
+        missing = [
+            key.name for key in table if key.name not in keys and key.default is _REQUIRED and not key.default_from
+        ]
+        self._unknown_keys(box, place, keys, ("name", *(key.name for key in table)), missing)
+        for name in missing:
+            self._note(box, name, "missing-key", f"{place} has no key `{name}`.", f"Add `{name}`.")
+        values: dict[str, Any] = {}
+        for key in table:
+            if key.name in keys:
+                where = f"{place}.{key.name}"
+                values[key.attribute] = self._value(box, key.name, where, key.form, keys[key.name])
+            elif key.default_from:
+                values[key.attribute] = values[key.default_from]
+            else:
+                values[key.attribute] = key.form.empty if key.default is _REQUIRED else key.default
+        return values
+
+    def _unknown_keys(
+        self, box: str, place: str, keys: dict[object, object], known: tuple[str, ...], missing: list[str]
+    ) -> None:
+        """Notes keys that mean nothing. One that looks like a missing key is taken for it: one mistake, not two."""
+        for key in keys:
+            if key in known:
+                continue
+            close = get_close_matches(str(key), missing, n=1)
+            field = close[0] if close else str(key)
+            if close:
+                missing.remove(field)
+            self._note(box, field, "unknown-key", f"{place} has an unknown key `{key}`.", candidates(str(key), known))
+
+    def _value(self, box: str, field: str, where: str, form: _Form, value: object) -> Any:
+        try:
+            return form.read(value)
+        except _Unreadable as error:
+            code, message, remedy = error.problem
+            self._note(box, field, code, f"{where}: {message}", remedy)
+            return form.empty
+
+    def _mapping(self, box: str, place: str, value: object) -> dict[object, object]:
+        if isinstance(value, dict):
+            return value
+        self._note(box, "name", "wrong-type", f"{place}: {value!r} is a {type(value).__name__}.", "Write a mapping.")
+        return {}
+
+    def _note(self, box: str, field: str, code: str, message: str, remedy: str) -> None:
+        self._mistakes[(box, field)] = Problem(code=code, box=box, message=message, remedy=remedy)
