@@ -1,0 +1,56 @@
+"""The reference boxes of a diagram, made in order, each knowing the columns and origins of what it reads."""
+
+from __future__ import annotations
+
+from anabranch.query import boxes
+from anabranch.query.boxes import Arrow, Diagram
+from anabranch.query.graph import order, origins, union_hashes
+from anabranch.reference.boxes import (
+    AggregateBox,
+    Columns,
+    FilterBox,
+    JoinBox,
+    MapBox,
+    ReferenceBox,
+    UnionBox,
+)
+
+
+def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
+    """A box for each that is no source, after those it reads."""
+    columns: dict[str, Columns] = {
+        source.name: {column.name: column.type or "?" for column in source.schema} for source in diagram.sources
+    }
+    made: dict[str, ReferenceBox] = {}
+    for box in order(diagram):
+        if not isinstance(box, boxes.Source):
+            made[box.name] = _make(diagram, box, columns)
+            columns[box.name] = made[box.name].columns
+    return made
+
+
+def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns]) -> ReferenceBox:
+    reached = [origins(diagram, arrow) for arrow in box.inputs]
+    below = [columns[arrow.box] for arrow in box.inputs]
+    match box:
+        case boxes.Filter():
+            return FilterBox(box, below[0], reached[0])
+        case boxes.Map():
+            return MapBox(box, below[0], reached[0])
+        case boxes.Union():
+            return UnionBox(box, below[0], reached, hashes=union_hashes(diagram, box))
+        case boxes.Join():
+            return JoinBox(box, below[0], below[1], reached)
+        case boxes.Aggregate():
+            return AggregateBox(box, below[0], reached[0])
+        case boxes.Source():
+            raise TypeError("a source has no box: its tuples are given")
+
+
+def readers(diagram: Diagram) -> dict[Arrow, list[tuple[str, int]]]:
+    """Per arrow, the boxes that read it and on which port; a box that reads it twice is there twice."""
+    found: dict[Arrow, list[tuple[str, int]]] = {}
+    for box in order(diagram):
+        for port, arrow in enumerate(box.inputs):
+            found.setdefault(arrow, []).append((box.name, port))
+    return found
