@@ -1,0 +1,233 @@
+"""A log: numbered segments of rows with the punctuations in force after each, read from any position it holds.
+
+This is the reading side. What changes often (the end, the punctuations, who has read how far) is a frozen ``LogState``
+in memory, replaced only after the commit that changed it, so that it never shows what a crash could take back. Rows
+come from SQLite, a few segments at a time. Must not write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from anabranch.errors import StateError, StreamNotFound, check
+from anabranch.storage import codec
+from anabranch.storage.connection import Connection, ReaderPool, one_row
+from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark
+
+__all__ = ["Log", "LogSpec", "Segment"]
+
+READ_SEGMENTS: Final = 64
+"""Segments that one read fetches at most: many small ones should not cost a query each."""
+
+READ_BYTES: Final = 8 << 20
+"""Bytes after which one read stops fetching: with the segment that passes it, what one reader holds in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """One step of a log. ``first_id`` is the id of its first row, or of the next row to come when it has none."""
+
+    seq: int
+    first_id: int
+    rows: pa.RecordBatch | None
+    punctuations: dict[str, int]
+    appended_us: int
+
+
+class Log:
+    """The reading side of one log. Any thread may use it."""
+
+    def __init__(self, name: str, published: Published, readers: ReaderPool) -> None:
+        self.name: Final = name
+        self._published = published
+        self._pool = readers
+
+    @property
+    def spec(self) -> LogSpec:
+        return self._state.spec
+
+    @property
+    def incarnation(self) -> str:
+        return self._state.incarnation
+
+    def end_seq(self) -> int:
+        return self._state.end.seq
+
+    def first_seq(self) -> int:
+        """The first segment still held, or the next to come when none is."""
+        return self._state.trimmed.seq + 1
+
+    def last_id(self) -> int:
+        return self._state.end.id
+
+    def first_id(self) -> int:
+        """The first row still held, or the next to come when none is."""
+        return self._state.trimmed.id + 1
+
+    def bytes(self) -> int:
+        return self._state.bytes
+
+    def readers(self) -> dict[str, int]:
+        return dict(self._state.readers)
+
+    def is_full(self) -> bool:
+        """Whether a writer must wait for readers. A log without named readers forgets its oldest rows instead."""
+        state = self._state
+        return bool(state.readers) and state.bytes >= state.spec.limit_bytes
+
+    def punctuations(self) -> dict[str, int]:
+        return dict(self._state.punctuations)
+
+    def punctuations_at(self, seq: int) -> dict[str, int]:
+        """The punctuations in force after ``seq``."""
+        state = self._state
+        if seq == 0:
+            return {}
+        if seq == state.end.seq:
+            return dict(state.punctuations)
+        if seq == state.trimmed.seq:
+            return dict(state.trimmed_punctuations)
+        row = None
+        if state.trimmed.seq < seq < state.end.seq:
+            with self._pool.connection() as connection:
+                row = one_row(
+                    connection, "SELECT punctuations FROM segments WHERE log = ? AND seq = ?", (state.number, seq)
+                )
+        if row is None:
+            raise StateError(
+                f"Log {self.name!r} does not know its punctuations after segment {seq}: "
+                f"it holds segments {self.first_seq()} to {self.end_seq()}.",
+                remedy="Start the reader from a position that the log still holds.",
+            )
+        return codec.decode_punctuations(row[0], state.spec.origins)
+
+    def latest_seq(self, after_seq: int, max_rows: int) -> int:
+        """The furthest segment with no more than ``max_rows`` rows after ``after_seq``; but at least one segment."""
+        state = self._state
+        if after_seq == state.end.seq:
+            return after_seq
+        with self._pool.connection() as connection:
+            start = self._mark(connection, state, after_seq)
+            furthest = one_row(
+                connection,
+                "SELECT seq FROM segments WHERE log = ? AND last_id <= ? ORDER BY last_id DESC, seq DESC LIMIT 1",
+                (state.number, start.id + max_rows),
+            )
+        return max(min(furthest[0], state.end.seq) if furthest else 0, after_seq + 1)
+
+    def rows_between(self, after_seq: int, to_seq: int) -> int:
+        state = self._state
+        with self._pool.connection() as connection:
+            return self._mark(connection, state, to_seq).id - self._mark(connection, state, after_seq).id
+
+    def seq_before_id(self, id: int) -> int:
+        """The last segment that lies wholly before row ``id``: a reader that wants ``id`` reads after it."""
+        state = self._state
+        if not state.trimmed.id < id <= state.end.id + 1:
+            raise StreamNotFound(
+                f"Log {self.name!r} has no row {id}: it holds rows {state.trimmed.id + 1} to {state.end.id}.",
+                remedy="Subscribe from the beginning, from now, or by punctuation.",
+            )
+        with self._pool.connection() as connection:
+            row = one_row(
+                connection,
+                "SELECT seq FROM segments WHERE log = ? AND last_id < ? ORDER BY last_id DESC, seq DESC LIMIT 1",
+                (state.number, id),
+            )
+        return min(row[0], state.end.seq) if row else state.trimmed.seq
+
+    def read(self, after_seq: int, to_seq: int) -> Iterator[Segment]:
+        """The segments after ``after_seq`` up to ``to_seq``, lazily: no more than a few are in memory at a time."""
+        state = self._state
+        if to_seq > state.end.seq:
+            raise self._not_held(state, to_seq)
+        if after_seq < state.trimmed.seq and after_seq < to_seq:
+            raise self._not_held(state, after_seq + 1)
+        return self._segments(state, after_seq, to_seq)
+
+    def wait_beyond(self, seq: int, timeout_s: float) -> bool:
+        """Wait until there is a segment after ``seq``; False when the time is over or the store closed without one."""
+        return self._published.wait_beyond(self.name, seq, timeout_s)
+
+    def statistics(self) -> dict[str, object]:
+        state = self._state
+        with self._pool.connection() as connection:
+            lag = {
+                name: state.end.id - self._mark(connection, state, max(seq, state.trimmed.seq)).id
+                for name, seq in state.readers.items()
+            }
+        return {
+            "kind": state.spec.kind,
+            "incarnation": state.incarnation,
+            "segments": state.end.seq - state.trimmed.seq,
+            "rows": state.end.id - state.trimmed.id,
+            "bytes": state.bytes,
+            "limit_bytes": state.spec.limit_bytes,
+            "first_id": state.trimmed.id + 1,
+            "last_id": state.end.id,
+            "first_seq": state.trimmed.seq + 1,
+            "end_seq": state.end.seq,
+            "rows_in": state.end.id,
+            "bytes_in": state.end.bytes,
+            "punctuations": dict(state.punctuations),
+            "readers": {name: {"seq": state.readers[name], "lag_rows": lag[name]} for name in state.readers},
+            "cut_off": sorted(state.cut_off),
+        }
+
+    @property
+    def _state(self) -> LogState:
+        return self._published.state(self.name)
+
+    def _segments(self, state: LogState, after_seq: int, to_seq: int) -> Iterator[Segment]:
+        while after_seq < to_seq:
+            with self._pool.connection() as connection:
+                fetched = _fetch(connection, state, after_seq, to_seq)
+            if not fetched or fetched[0].seq != after_seq + 1:  # trimmed while we were reading
+                raise self._not_held(self._state, after_seq + 1)
+            for segment in fetched:
+                check(segment.seq == after_seq + 1, f"Log {self.name!r} has a hole after segment {after_seq}.")
+                after_seq = segment.seq
+                yield segment
+
+    def _mark(self, connection: Connection, state: LogState, seq: int) -> Mark:
+        mark = find_mark(connection, state, seq)
+        if mark is None:
+            raise self._not_held(state, seq)
+        return mark
+
+    def _not_held(self, state: LogState, seq: int) -> StreamNotFound:
+        return StreamNotFound(
+            f"Log {self.name!r} does not hold segment {seq}: it holds {state.trimmed.seq + 1} to {state.end.seq}.",
+            remedy="Subscribe from a position that the log still holds.",
+        )
+
+
+def _fetch(connection: Connection, state: LogState, after_seq: int, to_seq: int) -> list[Segment]:
+    cursor = connection.execute(
+        "SELECT seq, rows, last_id, appended_us, punctuations, body FROM segments "
+        "WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
+        (state.number, after_seq, to_seq, READ_SEGMENTS),
+    )
+    segments: list[Segment] = []
+    size = 0
+    try:
+        for seq, rows, last_id, appended_us, punctuations, body in cursor:
+            segments.append(
+                Segment(
+                    seq=seq,
+                    first_id=last_id - rows + 1,
+                    rows=codec.decode_rows(body, state.stored_schema) if body is not None else None,
+                    punctuations=codec.decode_punctuations(punctuations, state.spec.origins),
+                    appended_us=appended_us,
+                )
+            )
+            size += len(body or b"")
+            if size >= READ_BYTES:
+                break
+    finally:
+        cursor.close()
+    return segments

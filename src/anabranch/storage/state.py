@@ -1,0 +1,149 @@
+"""What is known of a log without reading it, and who may be told: the committed states, and a bell when they change.
+
+States are frozen values; a transaction makes new ones, and the store publishes them after COMMIT. The refusals are
+the rules about a state that need no database. Must not write, and reads only to find a place in a log.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from anabranch.errors import StateError, StreamNotFound, check
+from anabranch.storage.connection import Connection, one_row
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogSpec:
+    """What a log is made for. ``schema`` has the data columns only; ``origins`` is the sorted table of the query."""
+
+    name: str
+    schema: pa.Schema
+    origins: tuple[str, ...]
+    kind: str
+    retention_us: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A place between two segments: everything up to ``seq``, counted from the beginning of the log."""
+
+    seq: int
+    id: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogState:
+    """All that is known of a log without reading it. ``readers`` maps each to the last segment it acknowledged."""
+
+    number: int
+    spec: LogSpec
+    incarnation: str
+    end: Mark
+    trimmed: Mark
+    punctuations: Mapping[str, int]
+    trimmed_punctuations: Mapping[str, int]
+    readers: Mapping[str, int]
+    cut_off: frozenset[str]
+    stored_schema: pa.Schema = field(repr=False)
+    codes: Mapping[str, int] = field(repr=False)
+
+    @property
+    def bytes(self) -> int:
+        return self.end.bytes - self.trimmed.bytes
+
+
+class Published:
+    """The committed states of a store's logs, and the bell that rings when they change."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, LogState] = {}
+        self._open = True
+        self._changed = threading.Condition()
+
+    def states(self) -> dict[str, LogState]:
+        with self._changed:
+            return dict(self._states)
+
+    def state(self, name: str) -> LogState:
+        with self._changed:
+            state = self._states.get(name)
+        if state is None:
+            raise StreamNotFound(f"There is no log {name!r} in this store.")
+        return state
+
+    def publish(self, states: Mapping[str, LogState]) -> None:
+        with self._changed:
+            self._states = dict(states)
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        with self._changed:
+            self._open = False
+            self._changed.notify_all()
+
+    def wait_beyond(self, name: str, seq: int, timeout_s: float) -> bool:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._open or self._states[name].end.seq > seq, timeout_s)
+            return self._states[name].end.seq > seq
+
+
+def find_mark(connection: Connection, state: LogState, seq: int) -> Mark | None:
+    """The place after ``seq``, or None if the log does not hold it."""
+    for known in (state.end, state.trimmed):
+        if seq == known.seq:
+            return known
+    if not state.trimmed.seq < seq < state.end.seq:
+        return None
+    row = one_row(connection, "SELECT last_id, end_bytes FROM segments WHERE log = ? AND seq = ?", (state.number, seq))
+    return Mark(seq, row[0], row[1]) if row else None
+
+
+def raise_punctuations(state: LogState, punctuations: Mapping[str, int]) -> dict[str, int]:
+    """The present punctuations, raised by the new ones."""
+    raised = dict(state.punctuations)
+    for origin, time in punctuations.items():
+        check(origin in state.codes, f"Log {state.spec.name!r} has no origin {origin!r}.")
+        old = raised.get(origin, 0)
+        check(time >= old, f"The punctuation of {origin!r} in log {state.spec.name!r} went back from {old} to {time}.")
+        raised[origin] = time
+    return raised
+
+
+def refuse_cut_off(state: LogState, reader: str) -> None:
+    if reader in state.cut_off:
+        raise StreamNotFound(
+            f"Reader {reader!r} was cut off from log {state.spec.name!r}: it was the slowest when the log was full.",
+            remedy="Remove the reader and subscribe anew; what it had not read may be gone.",
+        )
+
+
+def refuse_not_held(state: LogState, reader: str, seq: int) -> None:
+    if not state.trimmed.seq <= seq <= state.end.seq:
+        raise StreamNotFound(
+            f"Reader {reader!r} cannot be at segment {seq} of log {state.spec.name!r}: "
+            f"it holds {state.trimmed.seq + 1} to {state.end.seq}.",
+            remedy="Subscribe from a position that the log still holds.",
+        )
+
+
+def refuse_difference(old: LogSpec, new: LogSpec) -> None:
+    for what, before, after in (
+        ("kind", old.kind, new.kind),
+        ("columns", _columns(old.schema), _columns(new.schema)),
+        ("origins", list(old.origins), list(new.origins)),
+    ):
+        if before != after:
+            raise StateError(
+                f"Log {old.name!r} exists with other {what}: it has {before}, and {after} is asked for.",
+                remedy="A changed query needs a new state directory.",
+            )
+
+
+def _columns(schema: pa.Schema) -> str:
+    return ", ".join(f"{column.name} {column.type}" for column in schema)

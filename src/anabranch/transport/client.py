@@ -1,0 +1,217 @@
+"""The low-level client: one method per port of a node, one Flight call each, nothing tried twice.
+
+A ``Client`` may be used by several threads at once; a ``BatchStream`` by one, but closed from any. Errors are those of
+``anabranch.errors``: what the node raised, or ``NodeUnreachable`` when no answer came within ``timeout_s``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from anabranch import limits
+from anabranch.errors import ConfigError, check
+from anabranch.model.position import Position
+from anabranch.transport import wire
+from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo, StreamKind
+
+TIMEOUT_S: Final = 10.0
+"""How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
+
+KEEPALIVE_MS: Final = 20_000
+"""How long a connection with an open call may be silent before it is tested. Not shorter: a gRPC server cuts a client
+that pings more than a few times while it has nothing to say, and a push may wait for room for half a minute."""
+
+KEEPALIVE_WAIT_MS: Final = 10_000
+"""How long the test may take before the node counts as gone."""
+
+CONNECT_MS: Final = 5_000
+"""How long one attempt to connect may take."""
+
+_OPTIONS: Final = [
+    ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
+    ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
+    # gRPC waits up to two minutes before it looks again for a node that has gone; a restart takes seconds.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", CONNECT_MS),  # gRPC's name for the limit of one attempt
+    ("grpc.max_reconnect_backoff_ms", 1_000),
+    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+    ("grpc.keepalive_timeout_ms", KEEPALIVE_WAIT_MS),
+    ("grpc.http2.ping_timeout_ms", KEEPALIVE_WAIT_MS),
+    ("grpc.http2.max_pings_without_data", 0),  # a reader sends nothing else
+    ("grpc.use_local_subchannel_pool", 1),
+]
+
+_CONNECTION_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
+
+
+class Client:
+    """Calls to the node at ``address`` (``host:port``). Connects on the first call."""
+
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+        self.address: Final = _checked(address)
+        self.timeout_s: Final = timeout_s
+        self._client: Final = flight.FlightClient(
+            f"grpc://{self.address}", generic_options=_OPTIONS, write_size_limit_bytes=limits.MESSAGE_BYTES
+        )
+
+    def close(self) -> None:
+        with suppress(*_CONNECTION_ERRORS):
+            self._client.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    # --- streams ---------------------------------------------------------------------------------------------------
+
+    def streams(self) -> list[StreamInfo]:
+        with self._errors():
+            return [_stream_info(info) for info in self._client.list_flights(options=self._options())]
+
+    def stream(self, name: str) -> StreamInfo:
+        """One stream; ``StreamNotFound`` names those there are."""
+        with self._errors():
+            descriptor = flight.FlightDescriptor.for_path(name)
+            return _stream_info(self._client.get_flight_info(descriptor, self._options()))
+
+    def read(self, request: ReadRequest) -> BatchStream:
+        """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
+        return BatchStream(self._client, wire.read_ticket(request), self.address)
+
+    def acknowledge(self, stream: str, reader: str, position: Position) -> None:
+        self._act("acknowledge", {"stream": stream, "reader": reader, "position": str(position)})
+
+    def forget_reader(self, stream: str, reader: str) -> None:
+        self._act("forget-reader", {"stream": stream, "reader": reader})
+
+    # --- sources ---------------------------------------------------------------------------------------------------
+
+    def register(self, source: str, producer: str) -> Registration:
+        return wire.registration_of(self._act("register", {"source": source, "producer": producer}))
+
+    def push(self, push: Push) -> PushAnswer:
+        """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are."""
+        schema = push.rows.schema if push.rows is not None else pa.schema([])
+        # The node itself may wait for room before it answers.
+        options = self._options(self.timeout_s + limits.PUSH_WAIT_S)
+        with self._errors():
+            writer, reader = self._client.do_put(flight.FlightDescriptor.for_path(push.source), schema, options)
+            answer = None
+            try:
+                if push.rows is not None:
+                    writer.write_with_metadata(push.rows, wire.push_metadata(push))
+                else:
+                    writer.write_metadata(wire.push_metadata(push))
+                writer.done_writing()
+                answer = reader.read()
+            finally:
+                writer.close()  # raises what the node refused
+        check(answer is not None, f"The node at {self.address} neither accepted nor refused a push.")
+        return wire.answer_of(wire.decode(answer.to_pybytes()))
+
+    def close_lane(self, source: str, lane: str | None = None) -> None:
+        self._act("close-lane", {"source": source, "lane": lane})
+
+    # --- node ------------------------------------------------------------------------------------------------------
+
+    def status(self) -> dict[str, object]:
+        message = self._act("status", {})
+        return {key: value for key, value in message.items() if key != "v"}
+
+    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
+        body: wire.Message = {"stream": stream, "stage": stage, "after": after_seq, "max_rows": max_rows}
+        return wire.number(self._act("journal-latest", body), "seq")
+
+    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> BatchStream:
+        return BatchStream(self._client, wire.journal_ticket(stream, after_seq, to_seq), self.address)
+
+    # --- shared ----------------------------------------------------------------------------------------------------
+
+    def _act(self, name: str, body: wire.Message) -> wire.Message:
+        with self._errors():
+            results = list(self._client.do_action(flight.Action(name, wire.encode(body)), self._options()))
+        check(len(results) == 1, f"The node at {self.address} gave {len(results)} answers to {name}.")
+        return wire.decode(results[0].body.to_pybytes())
+
+    def _options(self, timeout_s: float | None = None) -> flight.FlightCallOptions:
+        return flight.FlightCallOptions(timeout=timeout_s or self.timeout_s)
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        try:
+            yield
+        except _CONNECTION_ERRORS as error:
+            raise wire.from_flight(error, self.address) from error
+
+
+class BatchStream:
+    """Batches of one read, in order. Iterate it in one thread; ``close`` may be called from any.
+
+    A blocked Flight read does not hear Ctrl-C. A following one hears it at the next sign of life, twice a second;
+    a node that has died is found out by keepalive.
+    """
+
+    def __init__(self, client: flight.FlightClient, ticket: bytes, address: str) -> None:
+        self._address: Final = address
+        self._closed: Final = threading.Event()
+        try:
+            self._reader: Final = client.do_get(flight.Ticket(ticket))
+            self.schema: Final[pa.Schema] = self._reader.schema
+        except _CONNECTION_ERRORS as error:
+            raise wire.from_flight(error, address) from error
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while not self._closed.is_set():
+            try:
+                batch = self._reader.read_chunk().data
+            except _CONNECTION_ERRORS as error:
+                if self._closed.is_set():  # this is how a cancelled read ends
+                    break
+                raise wire.from_flight(error, self._address) from error
+            if batch.num_rows:
+                return batch
+        raise StopIteration
+
+    def close(self) -> None:
+        """End the read. A thread that iterates sees the end of the stream."""
+        self._closed.set()
+        self._reader.cancel()
+
+    def __enter__(self) -> BatchStream:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _checked(address: str) -> str:
+    """``host:port``, also when written with the scheme that Flight tools use."""
+    plain = address.removeprefix("grpc://").removeprefix("grpc+tcp://").rstrip("/")
+    host, _, port = plain.rpartition(":")
+    if not host or not port.isdigit() or not 0 < int(port) < 65_536:
+        raise ConfigError(f"{address!r} is not the address of a node.", remedy="Write host:port, as 127.0.0.1:7700.")
+    return plain
+
+
+def _stream_info(info: flight.FlightInfo) -> StreamInfo:
+    message = wire.decode(info.app_metadata)
+    kind: StreamKind = wire.text(message, "kind")  # type: ignore[assignment]
+    return StreamInfo(
+        name=info.descriptor.path[0].decode(),
+        kind=kind,
+        schema=info.schema.remove_metadata(),
+        incarnation=wire.text(message, "incarnation"),
+        first_id=wire.number(message, "first"),
+        last_id=wire.number(message, "last"),
+    )

@@ -1,0 +1,137 @@
+"""What a node offers to the Flight server, and the values that cross between them.
+
+The server calls these methods from its own threads, several at once: an implementation must be safe for that. Errors
+are ``AnabranchError``; they reach the client as the same class. Pure typing: nothing here knows Flight, storage or
+Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+
+from anabranch.model.names import OWNED_LANE
+from anabranch.model.position import Position
+
+StreamKind = Literal["source", "late", "output", "internal"]
+EntryKind = Literal["rows", "boundary", "void", "close"]
+Start = Position | Literal["start", "end"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamInfo:
+    """A stream to read. ``schema`` is the wire schema; ``last_id`` is ``first_id - 1`` when nothing is kept."""
+
+    name: str
+    kind: StreamKind
+    schema: pa.Schema
+    incarnation: str
+    first_id: int
+    last_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRequest:
+    """Read ``stream`` after ``start``; with ``follow`` go on with what comes; ``reader`` names a reader of the log."""
+
+    stream: str
+    start: Start = "start"
+    follow: bool = False
+    reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registration:
+    """What a producer must know to go on: its session, the next number of its entries, and what rows look like.
+
+    ``stamp_us`` is the largest time that the lane has stamped: a producer that stamps its rows itself begins there, so
+    that its stamps never decrease across its own restart, even if its clock was set back.
+    """
+
+    session: int
+    next: int
+    lane: str
+    schema: pa.Schema
+    time: str | None = None
+    stamp_us: int = 0
+
+    @property
+    def stamps(self) -> bool:
+        """Whether the producer gives each row its time, in a column ``_stime`` before the data columns."""
+        return self.lane != OWNED_LANE and self.time is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """Entries for a lane, accepted whole or refused whole.
+
+    ``first`` is the number (a producer's own lane) or the producer's row counter (the owned lane) of the first entry,
+    None for a client that cannot number. ``rows`` has exactly the source's data columns, after ``_stime`` where the
+    producer stamps. A boundary and a close are one entry, a void is ``count`` entries.
+    """
+
+    source: str
+    producer: str | None = None
+    session: int | None = None
+    kind: EntryKind = "rows"
+    first: int | None = None
+    count: int = 1
+    time_us: int | None = None
+    rows: pa.RecordBatch | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PushAnswer:
+    """What is durable now. ``through`` is the last number or counter; ``repeated`` entries had been accepted before."""
+
+    through: int | None = None
+    rows: int = 0
+    repeated: int = 0
+    late: int = 0
+
+
+class NodePorts(Protocol):
+    """The doors of a node."""
+
+    def streams(self) -> list[StreamInfo]: ...
+
+    def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        """Batches of the wire schema, in log order, beginning with the tuple after ``request.start``.
+
+        Boundaries that were raised after that position may come again when a reader resumes there, but none is left
+        out. A following read that has nothing to say yields a batch without rows every ``limits.FOLLOW_WAIT_S``: the
+        client tells a quiet stream from a dead node by it. It returns soon after ``cancelled()`` turns true. A
+        position that is no longer kept, or of another incarnation, is ``StreamNotFound``.
+        """
+        ...
+
+    def register(self, source: str, producer: str) -> Registration:
+        """A new session for this producer; older ones are refused from now on."""
+        ...
+
+    def push(self, push: Push) -> PushAnswer:
+        """Returns when the entries are durable. The same numbers again are harmless."""
+        ...
+
+    def acknowledge(self, stream: str, reader: str, position: Position) -> None: ...
+
+    def forget_reader(self, stream: str, reader: str) -> None: ...
+
+    def close_lane(self, source: str, lane: str | None) -> None:
+        """Close one lane, or the only one of the source."""
+        ...
+
+    def status(self) -> dict[str, object]:
+        """Everything worth showing, as JSON values."""
+        ...
+
+    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
+        """The last segment that a batch of ``stage`` may end with: about ``max_rows`` rows after ``after_seq``."""
+        ...
+
+    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """The segments in ``(after_seq, to_seq]`` as Spark reads them, with the schema of the batches."""
+        ...

@@ -1,0 +1,156 @@
+"""A producer: numbers its entries, so that sending one twice is harmless, and sends until it is answered.
+
+Registration gives a session and the next number. A producer that restarts reads ``next`` and skips what it had sent
+before; one that was replaced by another of its name gets ``SessionExpired``. For one thread.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final
+
+import pyarrow as pa
+
+from anabranch.errors import NodeUnreachable, Overloaded, PushRefused, check
+from anabranch.model.header import STIME
+from anabranch.model.times import from_datetime
+from anabranch.transport.client import Client
+from anabranch.transport.ports import EntryKind, Push, PushAnswer, Registration
+from anabranch.transport.retry import DEADLINE_S, Retry
+from anabranch.transport.rows import Rows, to_batches
+from anabranch.transport.wire import TIMESTAMP
+
+
+def wall_clock_us() -> int:
+    return time.time_ns() // 1_000
+
+
+class Producer:
+    """Entries of one named producer for one source. ``next`` is the number of the next one."""
+
+    def __init__(
+        self,
+        client: Client,
+        source: str,
+        name: str,
+        *,
+        deadline_s: float = DEADLINE_S,
+        clock_us: Callable[[], int] = wall_clock_us,
+    ) -> None:
+        self.source: Final = source
+        self.name: Final = name
+        self._client: Final = client
+        self._deadline_s: Final = deadline_s
+        self._clock_us: Final = clock_us
+        self.registration: Final = self._register()
+        self.next = self.registration.next
+        self._stamp_us = self.registration.stamp_us
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that rows must have."""
+        return self.registration.schema
+
+    def push(self, rows: Rows) -> PushAnswer:
+        """Returns when the rows are durable. Large ones go in several batches, each accepted or refused whole.
+
+        After a refusal ``next`` is the number of the first row of the refused batch: push it corrected, or ``void`` it.
+        """
+        total = PushAnswer()
+        done = 0
+        for batch in to_batches(rows, self.schema):
+            try:
+                answer = self._send("rows", batch.num_rows, rows=self._stamped(batch))
+            except PushRefused as error:
+                raise rebased(error, done) from error
+            total = added(total, answer)
+            done += batch.num_rows
+        return total
+
+    def boundary(self, at: datetime | int) -> PushAnswer:
+        """Promise that no later row is before ``at`` (microseconds, or a datetime; without a zone it is UTC)."""
+        time_us = from_datetime(at) if isinstance(at, datetime) else at
+        answer = self._send("boundary", 1, time_us=time_us)
+        self._stamp_us = max(self._stamp_us, time_us)
+        return answer
+
+    def void(self, count: int) -> PushAnswer:
+        """Use up ``count`` numbers without rows: those of rows that were refused or given up."""
+        return self._send("void", count)
+
+    def close_lane(self) -> PushAnswer:
+        """The last entry of the lane, for ever: nothing waits for it any more."""
+        return self._send("close", 1)
+
+    def __enter__(self) -> Producer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        """Nothing to give back: the session stays, the connection belongs to the caller."""
+
+    def _register(self) -> Registration:
+        retry = Retry(self._deadline_s)
+        while True:
+            try:
+                return self._client.register(self.source, self.name)
+            except NodeUnreachable as error:
+                retry.wait_after(error)
+
+    def _stamped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Where the producer stamps, each row carries its time: the same when the batch is sent again."""
+        if not self.registration.stamps:
+            return batch
+        self._stamp_us = max(self._stamp_us, self._clock_us())
+        stamps = pa.repeat(pa.scalar(self._stamp_us, pa.int64()).cast(TIMESTAMP), batch.num_rows)
+        return batch.add_column(0, pa.field(STIME, TIMESTAMP), stamps)
+
+    def _send(
+        self, kind: EntryKind, count: int, *, time_us: int | None = None, rows: pa.RecordBatch | None = None
+    ) -> PushAnswer:
+        push = Push(
+            source=self.source,
+            producer=self.name,
+            session=self.registration.session,
+            kind=kind,
+            first=self.next,
+            count=count,
+            time_us=time_us,
+            rows=rows,
+        )
+        answer = self._send_until_answered(push)
+        last = self.next + count - 1
+        through = answer.through
+        check(through is not None and through >= last, f"{self.source!r} accepted entry {last} but not through it.")
+        self.next = last + 1
+        return answer
+
+    def _send_until_answered(self, push: Push) -> PushAnswer:
+        retry = Retry(self._deadline_s)
+        while True:
+            try:
+                return self._client.push(push)
+            except (NodeUnreachable, Overloaded) as error:
+                retry.wait_after(error)
+
+
+def added(total: PushAnswer, answer: PushAnswer) -> PushAnswer:
+    """The answer to several pushes, in order."""
+    return PushAnswer(
+        through=answer.through,
+        rows=total.rows + answer.rows,
+        repeated=total.repeated + answer.repeated,
+        late=total.late + answer.late,
+    )
+
+
+def rebased(error: PushRefused, done: int) -> PushRefused:
+    """A refusal of one batch as seen by whoever pushed several: the row counts from the first of them."""
+    if done == 0:
+        return error
+    return PushRefused(
+        f"{error.message} (In the batch after row {done}; the rows before it are kept.)",
+        row=None if error.row is None else done + error.row,
+        remedy=error.remedy,
+    )

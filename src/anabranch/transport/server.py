@@ -1,0 +1,324 @@
+"""The Flight server of a node: names and JSON in, Arrow batches out and in.
+
+It translates and bounds, and decides nothing: what a stream, a lane or a reader is, the node behind ``NodePorts``
+knows. A plain Flight client can list the streams, take the ticket of an endpoint and read; push batches of data
+columns; and see each error as a sentence. gRPC gives every call a thread of its own.
+
+Stopping: a following reader ends with "the node is stopping". gRPC waits for every open call, also for one whose client
+holds it open and says nothing, so after a short grace the connections that are left are cut.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from anabranch import limits
+from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
+from anabranch.transport import rows, wire
+from anabranch.transport.ports import NodePorts, PushAnswer, ReadRequest, StreamInfo
+
+_log: Final = logging.getLogger(__name__)
+
+STOP_GRACE_S: Final = 2 * limits.FOLLOW_WAIT_S
+"""How long a stop waits for calls to end by themselves: two looks of a following reader."""
+
+SEND_BYTES: Final = limits.MESSAGE_BYTES // 4 * 3
+"""Bytes of one batch that is sent: a message with room for its frame, and more than any row that was let in."""
+
+Action = Callable[[wire.Message], wire.Message]
+
+
+class FlightServer:
+    """Serves ``ports`` from construction until ``stop``. Port 0 takes any free one; ``address`` says which."""
+
+    def __init__(self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0) -> None:
+        _check_free(host, port)
+        self._calls: Final = _Calls()
+        try:
+            self._service = _Service(ports, self._calls, flight.Location.for_grpc_tcp(host, port))
+        except (OSError, pa.ArrowException) as error:
+            raise _cannot_listen(host, port, str(error)) from error
+        self.host: Final = host
+        self.port: Final[int] = self._service.port
+
+    @property
+    def address(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def stop(self) -> None:
+        """End every call and give the port back, within about a second; calling it again does nothing."""
+        if self._calls.stopping():
+            return
+        if not self._calls.wait_over(STOP_GRACE_S):
+            _cut_connections(self.port)
+        self._service.shutdown()
+
+    def __enter__(self) -> FlightServer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.stop()
+
+
+class _Calls:
+    """The streaming calls that are open, so that a stop can wait for them and then for no longer."""
+
+    def __init__(self) -> None:
+        self._changed: Final = threading.Condition()
+        self._open = 0
+        self._is_stopping = False
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._is_stopping
+
+    def stopping(self) -> bool:
+        """From now on calls end. Whether that had been said before."""
+        with self._changed:
+            before, self._is_stopping = self._is_stopping, True
+            return before
+
+    def wait_over(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._open == 0, timeout_s)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        self.check_running()
+        with self._changed:
+            self._open += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._open -= 1
+                self._changed.notify_all()
+
+    def check_running(self) -> None:
+        if self._is_stopping:
+            raise NodeUnreachable("The node is stopping.", remedy="Connect again when it is back.")
+
+
+class _Service(flight.FlightServerBase):
+    """The handlers. Only Flight errors may leave one: pyarrow makes anything else opaque."""
+
+    def __init__(self, ports: NodePorts, calls: _Calls, location: flight.Location) -> None:
+        super().__init__(location)
+        self._ports: Final = ports
+        self._calls: Final = calls
+        self._actions: Final[dict[str, tuple[str, Action]]] = {
+            "register": ("A session and the next number for {source, producer}.", self._register),
+            "acknowledge": ("{reader} of {stream} needs nothing up to {position}.", self._acknowledge),
+            "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
+            "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
+            "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
+            "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
+        }
+
+    # --- reading ---------------------------------------------------------------------------------------------------
+
+    def list_flights(self, context: flight.ServerCallContext, criteria: bytes) -> Iterator[flight.FlightInfo]:
+        with _errors():
+            yield from [_flight_info(info) for info in self._ports.streams()]
+
+    def get_flight_info(
+        self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor
+    ) -> flight.FlightInfo:
+        with _errors():
+            return _flight_info(self._stream(_path(descriptor)))
+
+    def get_schema(self, context: flight.ServerCallContext, descriptor: flight.FlightDescriptor) -> flight.SchemaResult:
+        with _errors():
+            return flight.SchemaResult(_marked(self._stream(_path(descriptor))))
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
+        over = threading.Event()  # the context must not be touched after its call
+
+        def cancelled() -> bool:
+            return self._calls.is_stopping or over.is_set() or bool(context.is_cancelled())
+
+        with _errors():
+            schema, batches = self._open(ticket.ticket, cancelled)
+            return flight.GeneratorStream(schema, self._send(batches, cancelled, over))
+
+    def _open(self, ticket: bytes, cancelled: Callable[[], bool]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """What a ticket asks for. One that is no JSON is the name of a stream: all of it, without following."""
+        if not ticket.startswith(b"{"):
+            request = ReadRequest(stream=ticket.decode(errors="replace"))
+        else:
+            message = wire.decode(ticket)
+            if "journal" in message:
+                span = wire.number(message, "after"), wire.number(message, "to")
+                return self._ports.journal_read(wire.text(message, "journal"), *span)
+            request = wire.read_request(message)
+        return _marked(self._stream(request.stream)), self._ports.read(request, cancelled)
+
+    def _send(
+        self, batches: Iterator[pa.RecordBatch], cancelled: Callable[[], bool], over: threading.Event
+    ) -> Iterator[pa.RecordBatch]:
+        with _errors(), self._calls.counted():
+            try:
+                for batch in batches:
+                    yield from rows.split(batch, max_rows=batch.num_rows, max_bytes=SEND_BYTES)
+                    if cancelled():
+                        break
+                self._calls.check_running()
+            finally:
+                over.set()
+                close = getattr(batches, "close", None)
+                if close is not None:
+                    close()
+
+    # --- pushing ---------------------------------------------------------------------------------------------------
+
+    def do_put(
+        self,
+        context: flight.ServerCallContext,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.FlightMetadataWriter,
+    ) -> None:
+        with _errors(), self._calls.counted():
+            info = self._stream(_path(descriptor), "source")
+            schema = wire.data_schema(info.schema)
+            for chunk in reader:
+                self._calls.check_running()
+                answer = self._push(info.name, schema, chunk)
+                writer.write(pa.py_buffer(wire.encode(wire.answer_message(answer))))
+
+    def _push(self, source: str, schema: pa.Schema, chunk: flight.FlightStreamChunk) -> PushAnswer:
+        message = wire.decode(chunk.app_metadata.to_pybytes()) if chunk.app_metadata else {}
+        data = chunk.data
+        if data is not None and data.nbytes > limits.SEGMENT_BYTES:
+            raise PushRefused(
+                f"A batch of {data.nbytes:,} bytes for {source!r} is above the limit of {limits.SEGMENT_BYTES:,}.",
+                remedy="Push smaller batches.",
+            )
+        if data is not None:
+            data = rows.conform(data, schema, stamped=message.get("producer") is not None)
+        push = wire.push_of(source, message, data)
+        return self._ports.push(push) if push.count else PushAnswer()
+
+    # --- actions ---------------------------------------------------------------------------------------------------
+
+    def list_actions(self, context: flight.ServerCallContext) -> list[flight.ActionType]:
+        return [flight.ActionType(name, description) for name, (description, _) in self._actions.items()]
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[flight.Result]:
+        with _errors():
+            if action.type not in self._actions:
+                known = ", ".join(self._actions)
+                raise ConfigError(f"There is no action {action.type!r}.", remedy=f"There are: {known}.")
+            _, perform = self._actions[action.type]
+            body = action.body.to_pybytes()
+            result = perform(wire.decode(body) if body else {})
+            yield flight.Result(pa.py_buffer(wire.encode(result)))
+
+    def _register(self, message: wire.Message) -> wire.Message:
+        source, producer = wire.text(message, "source"), wire.text(message, "producer")
+        return wire.registration_message(self._ports.register(source, producer))
+
+    def _acknowledge(self, message: wire.Message) -> wire.Message:
+        stream, reader = wire.text(message, "stream"), wire.text(message, "reader")
+        self._ports.acknowledge(stream, reader, wire.position(message, "position"))
+        return {}
+
+    def _forget_reader(self, message: wire.Message) -> wire.Message:
+        self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
+        return {}
+
+    def _close_lane(self, message: wire.Message) -> wire.Message:
+        self._ports.close_lane(wire.text(message, "source"), wire.optional_text(message, "lane"))
+        return {}
+
+    def _journal_latest(self, message: wire.Message) -> wire.Message:
+        stream, stage = wire.text(message, "stream"), wire.text(message, "stage")
+        after, max_rows = wire.number(message, "after"), wire.number(message, "max_rows")
+        return {"seq": self._ports.journal_latest(stream, stage, after, max_rows)}
+
+    # --- shared ----------------------------------------------------------------------------------------------------
+
+    def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
+        known = {info.name: info for info in self._ports.streams() if kind in (None, info.kind)}
+        if name not in known:
+            what = kind or "stream"
+            raise StreamNotFound(
+                f"This node has no {what} {name!r}.", remedy=f"It has: {', '.join(sorted(known)) or 'none'}."
+            )
+        return known[name]
+
+
+@contextmanager
+def _errors() -> Iterator[None]:
+    """Let out Flight errors only."""
+    try:
+        yield
+    except AnabranchError as error:
+        raise wire.to_flight(error) from error
+    except flight.FlightError:
+        raise  # the connection itself
+    except Exception as error:
+        _log.exception("a Flight call failed")
+        raise wire.to_flight(wire.internal(error)) from error
+
+
+def _path(descriptor: flight.FlightDescriptor) -> str:
+    if descriptor.descriptor_type != flight.DescriptorType.PATH or len(descriptor.path) != 1:
+        raise ConfigError("A descriptor must be a path of one element.", remedy="Use the name of the stream as path.")
+    return str(descriptor.path[0].decode(errors="replace"))
+
+
+def _marked(info: StreamInfo) -> pa.Schema:
+    """The schema of a stream as it is sent: it says of which incarnation the ids are."""
+    return info.schema.with_metadata({wire.INCARNATION: info.incarnation.encode()})
+
+
+def _flight_info(info: StreamInfo) -> flight.FlightInfo:
+    return flight.FlightInfo(
+        _marked(info),
+        flight.FlightDescriptor.for_path(info.name),
+        [flight.FlightEndpoint(info.name.encode(), [])],
+        info.last_id - info.first_id + 1,
+        -1,
+        ordered=True,
+        app_metadata=wire.encode(
+            {"kind": info.kind, "incarnation": info.incarnation, "first": info.first_id, "last": info.last_id}
+        ),
+    )
+
+
+def _check_free(host: str, port: int) -> None:
+    """Say that a port is taken before gRPC does: it prints its own complaint on standard error."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((host, port))
+    except (OSError, OverflowError) as error:
+        raise _cannot_listen(host, port, str(error)) from error
+
+
+def _cannot_listen(host: str, port: int, reason: str) -> ConfigError:
+    return ConfigError(
+        f"The node cannot listen at {host}:{port}: {reason}.",
+        remedy="Another process may use this port: choose another, or port 0 for any free one.",
+    )
+
+
+def _cut_connections(port: int) -> None:
+    """Shut every accepted connection of this server. pyarrow has no door for it, so the sockets are looked up."""
+    for entry in Path("/dev/fd").iterdir():
+        # OSError: not a socket, not connected, or closed meanwhile
+        with suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as connection:
+            if connection.getsockname()[1:2] == (port,) and connection.getpeername():
+                connection.shutdown(socket.SHUT_RDWR)

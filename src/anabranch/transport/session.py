@@ -1,0 +1,98 @@
+"""The conveniences for people and scripts: connect to a node, look, push, produce, subscribe.
+
+    with connect("127.0.0.1:7700") as node:
+        node.push("ping", [{"source": "a", "target": "b", "rtt_ms": 12.5}])
+        for batch in node.subscribe("slow_per_target", start="start"):
+            ...
+
+A ``Connection`` may be used by several threads; its producers and subscriptions each by one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from anabranch.errors import NodeUnreachable, PushRefused
+from anabranch.model.position import Position
+from anabranch.transport.client import TIMEOUT_S, Client
+from anabranch.transport.ports import Push, PushAnswer, StreamInfo
+from anabranch.transport.producer import Producer, added, rebased
+from anabranch.transport.retry import DEADLINE_S
+from anabranch.transport.rows import Rows, to_batches
+from anabranch.transport.subscription import Subscription
+from anabranch.transport.wire import data_schema
+
+__all__ = ["Connection", "Producer", "Subscription", "connect"]
+
+
+def connect(address: str, *, timeout_s: float = TIMEOUT_S) -> Connection:
+    """A connection to the node at ``host:port``. The first call uses it, so the node may still be starting."""
+    return Connection(Client(address, timeout_s=timeout_s))
+
+
+class Connection:
+    """What a client can do with a node."""
+
+    def __init__(self, client: Client) -> None:
+        self.client: Final = client
+
+    @property
+    def address(self) -> str:
+        return self.client.address
+
+    def streams(self) -> list[StreamInfo]:
+        return self.client.streams()
+
+    def status(self) -> dict[str, object]:
+        return self.client.status()
+
+    def push(self, source: str, rows: Rows) -> PushAnswer:
+        """Push rows without numbers: what is answered is durable; what is not answered may be or not.
+
+        Rows are a pyarrow Table or RecordBatch, a pandas DataFrame, or a list of dicts. Large ones go in several
+        batches, each accepted or refused whole. Use a ``producer`` to send again without harm.
+        """
+        total = PushAnswer()
+        done = 0
+        for batch in to_batches(rows, data_schema(self.client.stream(source).schema)):
+            try:
+                answer = self.client.push(Push(source=source, rows=batch, count=batch.num_rows))
+            except PushRefused as error:
+                raise rebased(error, done) from error
+            except NodeUnreachable as error:
+                raise _unsure(error, done, batch.num_rows) from error
+            total = added(total, answer)
+            done += batch.num_rows
+        return total
+
+    def producer(self, source: str, name: str, *, deadline_s: float = DEADLINE_S) -> Producer:
+        """Push exactly once, also across restarts of the node and of this program: see ``Producer``."""
+        return Producer(self.client, source, name, deadline_s=deadline_s)
+
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> Subscription:
+        """Read a stream from ``start``, ``end`` or ``incarnation:id``, also across restarts of the node."""
+        return Subscription(self.client, stream, start=start, follow=follow, reader=reader, deadline_s=deadline_s)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def _unsure(error: NodeUnreachable, done: int, count: int) -> NodeUnreachable:
+    return NodeUnreachable(
+        f"{error.message} Of the push, {done} rows are durable; of the next {count} it is not known.",
+        remedy="Push with a producer name: then sending again is harmless.",
+    )

@@ -1,0 +1,138 @@
+"""A subscription: a read that survives its connection.
+
+It knows its position, so after a lost connection it goes on behind the last tuple it handed out: none is lost, none
+repeated. Boundaries may repeat; they only ever rise. A stream that came back with another incarnation cannot be
+continued by position, and says so. Iterate in one thread; ``close`` may be called from any.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from anabranch.errors import ConfigError, NodeUnreachable, StreamNotFound, check
+from anabranch.model.header import ID, KIND, Kind
+from anabranch.model.position import Position
+from anabranch.transport import wire
+from anabranch.transport.client import BatchStream, Client
+from anabranch.transport.ports import ReadRequest, Start
+from anabranch.transport.retry import DEADLINE_S, Retry
+
+
+class Subscription:
+    """Iterates the batches of a stream (wire schema). ``position`` is that of the last tuple handed out."""
+
+    def __init__(
+        self,
+        client: Client,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self.stream: Final = stream
+        self.reader: Final = reader
+        self._client: Final = client
+        self._follow: Final = follow
+        self._closed: Final = threading.Event()
+        self._retry: Final = Retry(deadline_s, self._closed)
+        self._reading: BatchStream | None = None
+        self.position: Position | None = None
+        self.schema, self.position = self._begin(start)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        while not self._closed.is_set():
+            opened = time.monotonic()
+            try:
+                yield from self._read()
+                if not self._follow or self._closed.is_set():
+                    return
+                lost = wire.unreachable(self._client.address, f"it ended the stream {self.stream!r}")
+            except NodeUnreachable as error:
+                lost = error
+            if (
+                time.monotonic() - opened > self._client.timeout_s
+            ):  # it worked for a while: a new failure, a new deadline
+                self._retry.succeeded()
+            self._retry.wait_after(lost)
+
+    def acknowledge(self) -> None:
+        """Tell the node that this named reader needs nothing up to ``position`` any more."""
+        if self.reader is None:
+            raise ConfigError(
+                f"A subscription of {self.stream!r} without a name cannot acknowledge.", remedy="Give it a reader name."
+            )
+        if self.position is not None:
+            self._client.acknowledge(self.stream, self.reader, self.position)
+
+    def close(self) -> None:
+        """End the iteration, also while it waits in another thread."""
+        self._closed.set()
+        reading = self._reading
+        if reading is not None:
+            reading.close()
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+    def _begin(self, start: str | Position) -> tuple[pa.Schema, Position | None]:
+        """The end is found out once: what comes after it while we connect again is new, not skipped."""
+        while True:
+            try:
+                info = self._client.stream(self.stream)
+                break
+            except NodeUnreachable as error:
+                self._retry.wait_after(error)
+        if start == "start":
+            return info.schema, None
+        if start == "end":
+            return info.schema, Position(info.incarnation, info.last_id)
+        position = start if isinstance(start, Position) else wire.parse_position(start)
+        self._check_incarnation(position, info.incarnation)
+        return info.schema, position
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        begin: Start = self.position if self.position is not None else "start"
+        request = ReadRequest(stream=self.stream, start=begin, follow=self._follow, reader=self.reader)
+        with self._client.read(request) as reading:
+            self._reading = reading
+            if self._closed.is_set():  # closed while we connected
+                return
+            incarnation = (reading.schema.metadata or {}).get(wire.INCARNATION, b"").decode()
+            self._check_incarnation(self.position, incarnation)
+            for batch in reading:
+                self._advance(batch, incarnation)
+                self._retry.succeeded()
+                yield batch
+
+    def _advance(self, batch: pa.RecordBatch, incarnation: str) -> None:
+        """Move behind the stable tuples of a batch. Their ids must go on without hole or repetition."""
+        stable = pc.equal(batch.column(KIND), pa.scalar(int(Kind.INSERTION), pa.int8()))
+        count = pc.sum(stable).as_py() or 0
+        if count == 0:
+            return
+        ids = pc.min_max(batch.column(ID).filter(stable))
+        first, last = ids["min"].as_py(), ids["max"].as_py()
+        expected = first if self.position is None else self.position.id + 1
+        check(
+            first == expected and last - first + 1 == count,
+            f"Stream {self.stream!r} sent tuples {first} to {last} ({count} of them) where {expected} was next.",
+        )
+        self.position = Position(incarnation, last)
+
+    def _check_incarnation(self, position: Position | None, incarnation: str) -> None:
+        if position is not None and position.incarnation != incarnation:
+            raise StreamNotFound(
+                f"Stream {self.stream!r} is now incarnation {incarnation}: position {position} means nothing in it.",
+                remedy="Subscribe again from start or end.",
+            )

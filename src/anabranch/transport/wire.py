@@ -1,0 +1,288 @@
+"""What crosses the wire: the header types, JSON commands, and errors that keep their class.
+
+Every command, ticket and metadata message is one JSON object with ``"v": 1``; rows are always Arrow. An error travels
+twice in a Flight error: as a sentence any client can show, and as JSON in ``extra_info`` from which our client raises
+the same class again. gRPC allows about 8 KB of such trailers, so long texts are cut.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Final, cast
+
+import pyarrow as pa
+import pyarrow.flight as flight
+
+from anabranch.errors import (
+    AnabranchError,
+    ConfigError,
+    InvariantBroken,
+    NodeUnreachable,
+    OperatorError,
+    Problem,
+    PushRefused,
+    QueryError,
+)
+from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
+from anabranch.model.position import Position
+from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration
+
+VERSION: Final = 1
+SENTENCE_BYTES: Final = 500  # gRPC percent-encodes it: up to three times as long in the trailer
+TEXT_BYTES: Final = 2_000  # base64 makes four of three; two such texts and the sentence stay below 8 KB
+TIMESTAMP: Final = pa.timestamp("us", "UTC")
+INCARNATION: Final = b"anabranch.incarnation"  # key in the metadata of a stream's schema
+
+HEADER_FIELDS: Final = (
+    pa.field(KIND, pa.int8(), nullable=False),
+    pa.field(ID, pa.int64()),
+    pa.field(TID, pa.int64()),
+    pa.field(STIME, TIMESTAMP, nullable=False),
+    pa.field(ORIGIN, pa.string()),
+)
+
+Message = dict[str, object]
+
+
+def wire_schema(data: pa.Schema) -> pa.Schema:
+    """The schema of a stream with these data columns, as readers get it."""
+    return pa.schema([*HEADER_FIELDS, *data])
+
+
+def data_schema(wire: pa.Schema) -> pa.Schema:
+    """The data columns of a stream."""
+    return pa.schema([field for field in wire if field.name not in HEADER])
+
+
+# --- messages ------------------------------------------------------------------------------------------------------
+
+
+def encode(message: Message) -> bytes:
+    return json.dumps({"v": VERSION, **message}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def decode(data: bytes) -> Message:
+    try:
+        message = json.loads(data)
+    except ValueError as error:
+        raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
+    if not isinstance(message, dict) or message.get("v") != VERSION:
+        version = message.get("v") if isinstance(message, dict) else None
+        raise ConfigError(
+            f"A message has version {version}; this side speaks version {VERSION}.",
+            remedy="Run the same version of Anabranch on both sides.",
+        )
+    return message
+
+
+def text(message: Message, key: str) -> str:
+    value = message.get(key)
+    if not isinstance(value, str):
+        raise ConfigError(f"A message needs {key!r} as text, not {value!r}.", remedy="Use the Anabranch client.")
+    return value
+
+
+def number(message: Message, key: str) -> int:
+    value = message.get(key)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(f"A message needs {key!r} as a number, not {value!r}.", remedy="Use the Anabranch client.")
+    return value
+
+
+def optional_text(message: Message, key: str) -> str | None:
+    return None if message.get(key) is None else text(message, key)
+
+
+def optional_number(message: Message, key: str) -> int | None:
+    return None if message.get(key) is None else number(message, key)
+
+
+def position(message: Message, key: str) -> Position:
+    return parse_position(text(message, key))
+
+
+def parse_position(value: str) -> Position:
+    """``incarnation:id``, where a reader of a stream is."""
+    try:
+        return Position.parse(value)
+    except ValueError:
+        raise ConfigError(
+            f"{value!r} is not a position.", remedy="Write start, end, or incarnation:id as `status` shows it."
+        ) from None
+
+
+def read_ticket(request: ReadRequest) -> bytes:
+    return encode(
+        {
+            "stream": request.stream,
+            "start": str(request.start),
+            "follow": request.follow,
+            "reader": request.reader,
+        }
+    )
+
+
+def journal_ticket(stream: str, after_seq: int, to_seq: int) -> bytes:
+    return encode({"journal": stream, "after": after_seq, "to": to_seq})
+
+
+def read_request(message: Message) -> ReadRequest:
+    start = text(message, "start") if "start" in message else "start"
+    return ReadRequest(
+        stream=text(message, "stream"),
+        start="start" if start == "start" else "end" if start == "end" else parse_position(start),
+        follow=message.get("follow") is True,
+        reader=optional_text(message, "reader"),
+    )
+
+
+def push_metadata(push: Push) -> bytes:
+    return encode(
+        {
+            "kind": push.kind,
+            "producer": push.producer,
+            "session": push.session,
+            "first": push.first,
+            "count": push.count,
+            "time_us": push.time_us,
+        }
+    )
+
+
+def push_of(source: str, message: Message, rows: pa.RecordBatch | None) -> Push:
+    """The push that a metadata message and the rows beside it say. Without a message: rows of a plain client."""
+    kind = message.get("kind", "rows")
+    if kind not in ("rows", "boundary", "void", "close"):
+        raise ConfigError(f"{kind!r} is not a kind of entry.", remedy="Use rows, boundary, void or close.")
+    if (kind == "rows") != (rows is not None):
+        raise ConfigError(f"A push of {kind} to {source!r} came {'with' if rows else 'without'} rows.")
+    count = rows.num_rows if rows is not None else (optional_number(message, "count") or 1)
+    return Push(
+        source=source,
+        producer=optional_text(message, "producer"),
+        session=optional_number(message, "session"),
+        kind=kind,
+        first=optional_number(message, "first"),
+        count=count if kind in ("rows", "void") else 1,
+        time_us=number(message, "time_us") if kind == "boundary" else None,
+        rows=rows,
+    )
+
+
+def answer_message(answer: PushAnswer) -> Message:
+    return {"through": answer.through, "rows": answer.rows, "repeated": answer.repeated, "late": answer.late}
+
+
+def answer_of(message: Message) -> PushAnswer:
+    return PushAnswer(
+        through=optional_number(message, "through"),
+        rows=number(message, "rows"),
+        repeated=number(message, "repeated"),
+        late=number(message, "late"),
+    )
+
+
+def registration_message(registration: Registration) -> Message:
+    return {
+        "session": registration.session,
+        "next": registration.next,
+        "lane": registration.lane,
+        "schema": base64.b64encode(registration.schema.serialize()).decode(),
+        "time": registration.time,
+        "stamp_us": registration.stamp_us,
+    }
+
+
+def registration_of(message: Message) -> Registration:
+    return Registration(
+        session=number(message, "session"),
+        next=number(message, "next"),
+        lane=text(message, "lane"),
+        schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text(message, "schema")))),
+        time=optional_text(message, "time"),
+        stamp_us=number(message, "stamp_us"),
+    )
+
+
+# --- errors --------------------------------------------------------------------------------------------------------
+
+
+def _classes(root: type[AnabranchError]) -> Iterator[type[AnabranchError]]:
+    yield root
+    for cls in root.__subclasses__():
+        yield from _classes(cls)
+
+
+_BY_CODE: Final = {cls.code: cls for cls in _classes(AnabranchError)}
+
+
+def _cut(value: str, size: int) -> str:
+    data = value.encode()
+    return value if len(data) <= size else data[: size - 3].decode(errors="ignore") + "..."
+
+
+def to_flight(error: AnabranchError) -> flight.FlightError:
+    """The Flight error that carries this one."""
+    detail: Message = {
+        "code": error.code,
+        "message": _cut(error.message, TEXT_BYTES),
+        "remedy": _cut(error.remedy, TEXT_BYTES // 2),
+    }
+    if isinstance(error, PushRefused):
+        detail["row"] = error.row
+    if isinstance(error, QueryError):
+        detail |= {"query": error.query, "message": "", "problems": _fitting(error.problems)}
+    cls = flight.FlightUnavailableError if isinstance(error, NodeUnreachable) else flight.FlightServerError
+    return cls(_cut(str(error), SENTENCE_BYTES), extra_info=encode(detail))
+
+
+def _fitting(problems: Sequence[Problem]) -> list[list[str]]:
+    """As many problems as a trailer holds."""
+    texts = [[problem.code, problem.box, problem.message, problem.remedy] for problem in problems]
+    sizes = accumulate(len("".join(parts).encode()) for parts in texts)
+    return [parts for parts, size in zip(texts, sizes, strict=True) if size <= TEXT_BYTES]
+
+
+def from_flight(error: Exception, address: str) -> AnabranchError:
+    """The error that a failed Flight call means to its caller."""
+    extra = getattr(error, "extra_info", None)
+    if extra:
+        return _from_detail(decode(extra))
+    reason = str(error).partition(" gRPC client debug context")[0].strip().rstrip(".")
+    if isinstance(error, flight.FlightTimedOutError):
+        return unreachable(address, "it did not answer in time")
+    if isinstance(error, flight.FlightUnavailableError | flight.FlightCancelledError | flight.FlightInternalError):
+        return unreachable(address, _cut(reason, SENTENCE_BYTES))
+    return OperatorError(
+        f"The call to {address} failed: {_cut(reason, TEXT_BYTES)}.",
+        remedy="Check that this is the address of an Anabranch node of the same version.",
+    )
+
+
+def unreachable(address: str, reason: str) -> NodeUnreachable:
+    return NodeUnreachable(
+        f"No node answers at {address}: {reason}.", remedy="Check the address and that the node is running."
+    )
+
+
+def _from_detail(detail: Message) -> AnabranchError:
+    cls = _BY_CODE.get(text(detail, "code"), AnabranchError)
+    message, remedy = text(detail, "message"), text(detail, "remedy")
+    if issubclass(cls, PushRefused):
+        return cls(message, row=optional_number(detail, "row"), remedy=remedy)
+    if issubclass(cls, QueryError):
+        parts = cast(list[list[str]], detail.get("problems", []))
+        problems = [Problem(code=code, box=box, message=what, remedy=fix) for code, box, what, fix in parts]
+        return cls(text(detail, "query"), problems)
+    return cls(message, remedy=remedy)
+
+
+def internal(error: Exception) -> InvariantBroken:
+    """What a client is told when a handler failed in a way it should not: the node's log has the rest."""
+    return InvariantBroken(
+        f"The node failed inside: {type(error).__name__}: {error}.",
+        remedy="This is a bug in Anabranch; please report it with the node's log.",
+    )

@@ -1,0 +1,35 @@
+"""A fake node behind a real Flight server on loopback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from anabranch.transport.client import Client
+from anabranch.transport.server import FlightServer
+from anabranch.transport.session import Connection, connect
+from tests.unit.transport.fake_node import FakeNode
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def server(node: FakeNode) -> Iterator[FlightServer]:
+    with FlightServer(node) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server: FlightServer) -> Iterator[Client]:
+    with Client(server.address, timeout_s=5) as client:
+        yield client
+
+
+@pytest.fixture
+def connection(server: FlightServer) -> Iterator[Connection]:
+    with connect(server.address, timeout_s=5) as connection:
+        yield connection
