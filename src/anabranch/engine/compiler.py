@@ -1,0 +1,132 @@
+"""A stage of a fragment as one streaming DataFrame.
+
+The diagram says what is computed, ``query.graph.stages`` where it is cut; this module walks from the root of a stage
+down to the journals it reads and lets each box family build its part. Spark analyses every step at once, so what Spark
+alone can tell (a type, an unknown function) is reported with the box that asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.errors import AnalysisException, ParseException
+from pyspark.sql import DataFrame
+
+from anabranch.columns import arrow_schema
+from anabranch.engine.joins import apply_join
+from anabranch.engine.stateless import ROW_HEADER, apply_filter, apply_map, apply_union
+from anabranch.engine.targets import Chain, plain, tagged
+from anabranch.engine.watermark import punctuated, without_control_rows
+from anabranch.engine.windows import apply_aggregate
+from anabranch.errors import ConfigError, Problem, QueryError
+from anabranch.model.names import internal_stream
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
+from anabranch.query.graph import Stage, all_origins, union_hashes
+from anabranch.query.sql import quote
+
+Journals = Callable[[str], DataFrame]
+"""Gives the raw journal of a stream: ``_kind``, the row header, and the data columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompiledStage:
+    """What one Spark query runs, and the data columns of each stream that comes out of it."""
+
+    stage: Stage
+    frame: DataFrame
+    chains: tuple[Chain, ...]
+    schemas: Mapping[str, pa.Schema]
+
+
+def compile_stage(diagram: Diagram, stage: Stage, journals: Journals) -> CompiledStage:
+    return _Compiler(diagram, stage, journals).compile()
+
+
+class _Compiler:
+    def __init__(self, diagram: Diagram, stage: Stage, journals: Journals) -> None:
+        self._diagram = diagram
+        self._stage = stage
+        self._journals = journals
+        self._origins = all_origins(diagram)
+        self._boxes = {box.name: box for box in diagram.boxes}
+        self._root = self._boxes[stage.root]
+        self._waits = isinstance(self._root, Aggregate | Join)
+        self._inputs: dict[str, DataFrame] = {}
+
+    def compile(self) -> CompiledStage:
+        root = self._build_root()
+        chains = tuple(
+            Chain(target.stream, tuple((self._boxes[name], port) for name, port in target.path))
+            for target in self._stage.targets
+        )
+        schemas = {chain.stream: self._chain_schema(root, chain) for chain in chains}
+        frame = plain(root, chains[0]) if len(chains) == 1 else tagged(root, chains)
+        return CompiledStage(self._stage, frame, chains, schemas)
+
+    def _chain_schema(self, root: DataFrame, chain: Chain) -> pa.Schema:
+        """Analyses a chain box by box, so that an error names its box, and returns what comes out of it."""
+        frame = root
+        for position, (box, _) in enumerate(chain.steps):
+            with self._naming(box):
+                frame = plain(root, Chain(chain.stream, chain.steps[: position + 1]))
+        last = chain.steps[-1][0] if chain.steps else self._root
+        fields = [field for field in frame.schema.fields if field.name not in ROW_HEADER]
+        with self._naming(last):
+            return arrow_schema((field.name, field.dataType.simpleString()) for field in fields)
+
+    def _build_root(self) -> DataFrame:
+        with self._naming(self._root):
+            match self._root:
+                case Aggregate() as box:
+                    return apply_aggregate(self._arrow(box.input), box, self._origins)
+                case Join() as box:
+                    return apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins)
+                case _:
+                    return self._arrow(Arrow(self._root.name))
+
+    def _arrow(self, arrow: Arrow) -> DataFrame:
+        """The tuples of an arrow below the root: inlined down to the streams that this stage reads."""
+        box = self._boxes[arrow.box]
+        with self._naming(box):
+            match box:
+                case Source():
+                    return self._journal(box.name)
+                case Join() | Aggregate():
+                    return self._journal(internal_stream(box.name))
+                case Filter():
+                    return apply_filter(self._arrow(box.input), box, arrow.port)
+                case Map():
+                    return apply_map(self._arrow(box.input), box)
+                case Union():
+                    frames = [self._arrow(below) for below in box.inputs]
+                    self._check_same_types(box, frames)
+                    hashed = union_hashes(self._diagram, box)
+                    return apply_union(frames, box, self._origins, hashed=hashed)
+
+    def _journal(self, stream: str) -> DataFrame:
+        if stream not in self._inputs:
+            raw = self._journals(stream)
+            data = [quote(name) for name in raw.columns if name not in ("_kind", *ROW_HEADER)]
+            self._inputs[stream] = punctuated(raw, data) if self._waits else without_control_rows(raw, data)
+        return self._inputs[stream]
+
+    def _check_same_types(self, box: Union, frames: list[DataFrame]) -> None:
+        """Spark would cast silently; two inputs of a Union must have the same columns as they are."""
+        first, *others = [[(field.name, field.dataType.simpleString()) for field in frame.schema] for frame in frames]
+        for number, columns in enumerate(others, start=1):
+            if columns != first:
+                message = f"input {number} has columns {columns[3:]}, input 0 has {first[3:]}."
+                problem = Problem(code="union-type-clash", box=box.name, message=message, remedy="Cast with a Map.")
+                raise QueryError(self._diagram.name, [problem])
+
+    @contextmanager
+    def _naming(self, box: Box) -> Iterator[None]:
+        """Spark's complaint about this box, told as a problem of the query."""
+        try:
+            yield
+        except (AnalysisException, ParseException, ConfigError) as error:
+            text = str(error).split("\n")[0].split(" SQLSTATE")[0]
+            raise QueryError(self._diagram.name, [Problem(code="spark", box=box.name, message=text)]) from error

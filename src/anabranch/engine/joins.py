@@ -1,0 +1,73 @@
+"""Join: figure 2 of the racing paper as a stream-stream join of Spark.
+
+Spark drops a row whose event time equals the watermark, while a punctuation p still allows a tuple at p. So Spark is
+given event times one millisecond later than stream time, on both sides: differences stay what they are.
+
+Spark needs an equality to join on. A predicate without one is joined on a time bucket of the join's own width: two
+tuples less than ``within`` apart lie in the same bucket or in neighbours, and the right side is repeated in its
+neighbours.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.hashing import identity_hash, identity_parts
+from anabranch.engine.stateless import data_columns
+from anabranch.engine.watermark import as_event_time
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import Origins
+from anabranch.query.boxes import Join
+from anabranch.query.sql import quote, split_join
+
+_SHIFT = "INTERVAL '1' MILLISECOND"
+_TIME = "_time"
+
+
+def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -> DataFrame:
+    left_names, right_names = data_columns(left), data_columns(right)
+    left, right = _side(left, "_l"), _side(right, "_r")
+    condition = F.expr(box.on) & _within(box.within_us)
+    equalities, _ = split_join(box.on, left_names, right_names)
+    if not equalities:
+        left, right = _bucketed(left, right, box.within_us)
+        condition = (F.col("_l_bucket") == F.col("_r_bucket")) & condition
+    joined = left.join(right, condition, "inner").withColumns({side + STIME: _stime(side) for side in ("_l", "_r")})
+    identities = [*identity_parts(origins, "_l"), *identity_parts(origins, "_r")]
+    return joined.select(
+        F.greatest("_l_stime", "_r_stime").alias(STIME),
+        F.lit(origins.code(box.name)).alias(ORIGIN),
+        identity_hash("join", box.name, identities).alias(TID),
+        *[quote(name) for name in (*left_names, *right_names)],
+    )
+
+
+def _side(frame: DataFrame, side: str) -> DataFrame:
+    """One input with its header renamed and its event time shifted."""
+    renamed = frame.select(
+        (F.col(STIME) + F.expr(_SHIFT)).alias(side + _TIME),
+        F.col(ORIGIN).alias(side + ORIGIN),
+        F.col(TID).alias(side + TID),
+        *[F.col(quote(name)) for name in data_columns(frame)],
+    )
+    return as_event_time(renamed, F.col(side + _TIME), side + _TIME)
+
+
+def _stime(side: str) -> Column:
+    return F.col(side + _TIME) - F.expr(_SHIFT)
+
+
+def _within(within_us: int) -> Column:
+    """``|t1 - t2| < within`` in the form from which Spark derives how long to keep a row."""
+    seconds, micros = divmod(within_us, 1_000_000)
+    width = f"INTERVAL '{seconds}.{micros:06d}' SECOND"
+    return F.expr(f"_l_time > _r_time - {width} AND _l_time < _r_time + {width}")
+
+
+def _bucketed(left: DataFrame, right: DataFrame, within_us: int) -> tuple[DataFrame, DataFrame]:
+    def bucket(side: str) -> str:
+        return f"unix_micros({side}_time) div {within_us}"
+
+    neighbours = F.expr(f"explode(sequence({bucket('_r')} - 1, {bucket('_r')} + 1))")
+    return left.withColumn("_l_bucket", F.expr(bucket("_l"))), right.withColumn("_r_bucket", neighbours)

@@ -1,0 +1,81 @@
+"""The JVM of this process: started with its messages in a file, ended with its children.
+
+Left to itself a JVM writes to our standard error: notes about its own start, and a traceback of every Python worker that
+was in the middle of an answer when its query was stopped. In a file, what matters can be told from what does not. It
+ignores Ctrl-C (PySpark sees to that, and its workers inherit it), so it is still there for a clean stop.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
+
+from anabranch import limits
+
+MESSAGES_BYTES: Final = 1 << 20
+"""Messages that are kept after they were read: enough for any crash report of a JVM."""
+
+_NOISE: Final = (
+    "WARNING: Using incubator modules",
+    "Setting default log level to",
+    "To adjust logging level use",
+    "NOTE: SPARK_LOCAL_DIRS",
+)
+"""What every start says."""
+
+_messages: Path | None = None
+_read_bytes = 0
+
+
+def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
+    """Starts the JVM of this process, if there is none. Settings for its memory and options work only here."""
+    global _messages, _read_bytes
+    if SparkContext._gateway is not None:
+        return
+    _messages, _read_bytes = messages, 0
+    conf = SparkConf().setAll(list(settings))
+    with messages.open("ab") as file:  # appending: it may be cut while the JVM writes
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+
+
+def end() -> None:
+    """Ends the JVM and waits for it. Its own children go with it."""
+    gateway = SparkContext._gateway
+    if gateway is None:
+        return
+    SparkContext._gateway = SparkContext._jvm = None
+    with suppress(Py4JError, OSError):
+        gateway.shutdown()
+    process: subprocess.Popen[bytes] | None = gateway.proc
+    if process is None:  # it was there before us, and stays
+        return
+    if process.stdin is not None:
+        process.stdin.close()  # it lives as long as this pipe
+    try:
+        process.wait(limits.STOP_WAIT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def new_messages() -> list[str]:
+    """The lines that the JVM and its children wrote since the last call, without those that every start writes."""
+    global _read_bytes
+    if _messages is None or not _messages.exists():
+        return []
+    with _messages.open("rb+") as file:
+        file.seek(_read_bytes)
+        text = file.read()
+        _read_bytes += len(text)
+        if _read_bytes > MESSAGES_BYTES:
+            file.truncate(0)
+            _read_bytes = 0
+    return [line for line in text.decode(errors="replace").splitlines() if not line.startswith(_NOISE)]

@@ -1,0 +1,45 @@
+"""What Spark makes of a query, without running it: the physical plan of each stage.
+
+Compiles as a node does, against journals that nobody serves: Spark reads them only when a query runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from anabranch.columns import arrow_schema
+from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.run import journal_frame
+from anabranch.engine.session import SparkSettings, open_session
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages
+
+_NOWHERE: Final = "127.0.0.1:1"
+
+
+def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iterator[tuple[str, str]]:
+    """Each stage's name and plan, in the order of flow. Starts Spark if the process has none."""
+    session = open_session(settings or SparkSettings())
+    schemas: dict[str, pa.Schema] = {
+        source.name: arrow_schema((column.name, column.type or "") for column in source.schema)
+        for source in diagram.sources
+    }
+    for stage in stages(diagram):
+
+        def journals(stream: str, stage_name: str = stage.name) -> DataFrame:
+            return journal_frame(session, schemas[stream], address=_NOWHERE, stream=stream, stage=stage_name)
+
+        compiled = compile_stage(diagram, stage, journals)
+        schemas.update(compiled.schemas)
+        yield stage.name, plan_text(compiled)
+
+
+def plan_text(compiled: CompiledStage) -> str:
+    """The physical plan of a stage, as Spark prints it."""
+    frame = compiled.frame
+    execution = frame._jdf.queryExecution()
+    return str(frame.sparkSession._jvm.PythonSQLUtils.explainString(execution, "simple")).rstrip() + "\n"

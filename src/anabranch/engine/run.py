@@ -1,0 +1,203 @@
+"""A run: one stage as one Spark query, from its checkpoint on.
+
+Spark calls ``_on_batch`` with every micro-batch, empty ones included. The batch becomes Arrow tables, one per target,
+and goes to the sink with the ranges it read and the watermark it ran with; when the sink returns, the batch is durable
+and Spark may commit it. What the sink does is the node's business.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.types import (
+    ByteType,
+    IntegerType,
+    LongType,
+    StructField,
+    StructType,
+    TimestampType,
+    _parse_datatype_string,
+)
+
+from anabranch import failpoints, limits
+from anabranch.columns import spark_type
+from anabranch.engine import checkpoint as spark_checkpoint
+from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.targets import split
+from anabranch.engine.watermark import control_rows_pass
+from anabranch.errors import EngineError, check
+from anabranch.model.header import KIND, ORIGIN, STIME, TID
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageBatch:
+    """The output of one micro-batch: what a log transaction needs to know."""
+
+    lineage: str
+    batch_id: int
+    starts: tuple[tuple[str, int], ...]
+    ends: tuple[tuple[str, int], ...]
+    watermark_us: int
+    tables: Mapping[str, pa.Table]
+
+
+Sink = Callable[[StageBatch], None]
+
+
+def journal_frame(
+    session: SparkSession,
+    schema: pa.Schema,
+    *,
+    address: str,
+    stream: str,
+    stage: str,
+    max_rows: int = limits.BATCH_ROWS,
+) -> DataFrame:
+    """The raw journal of a stream as a streaming DataFrame."""
+    fields = [
+        StructField(KIND, ByteType()),
+        StructField(STIME, TimestampType()),
+        StructField(ORIGIN, IntegerType()),
+        StructField(TID, LongType()),
+        *[StructField(field.name, _parse_datatype_string(spark_type(field.type))) for field in schema],
+    ]
+    options = {
+        "address": address,
+        "stream": stream,
+        "stage": stage,
+        "max_rows": str(max_rows),
+        "partitions": str(session.sparkContext.defaultParallelism),
+        "schema": json.dumps(StructType(fields).jsonValue()),
+    }
+    return session.readStream.format("anabranch_journal").options(**options).load()
+
+
+class StageRun:
+    """One stage, running or stopped. Not thread-safe: one thread of the node owns it; Spark calls back on its own."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        diagram: Diagram,
+        stage: Stage,
+        *,
+        address: str,
+        schemas: Mapping[str, pa.Schema],
+        checkpoint: Path,
+        max_rows: int = limits.BATCH_ROWS,
+    ) -> None:
+        self._session = session
+        self._checkpoint = checkpoint
+        self._query: StreamingQuery | None = None
+        self._sink: Sink | None = None
+        self._callback_error: Exception | None = None
+        self._plan_checked = False
+        self._batches = 0
+        self._batch_ms = 0.0
+
+        def journals(stream: str) -> DataFrame:
+            return journal_frame(
+                session, schemas[stream], address=address, stream=stream, stage=stage.name, max_rows=max_rows
+            )
+
+        self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
+
+    def start(self, sink: Sink) -> None:
+        self._sink = sink
+        self._plan_checked = False
+        self._callback_error = None
+        self._checkpoint.mkdir(parents=True, exist_ok=True)
+        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self.compiled.stage.name)
+        writer = self.compiled.frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
+        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+
+    def stop(self) -> None:
+        """Ends the query; a batch under way may be cut and runs again at the next start."""
+        if self._query is not None:
+            self._query.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._query is not None and bool(self._query.isActive)
+
+    def failure(self) -> EngineError | None:
+        """Why the query ended by itself, if it did."""
+        if self._query is None or self._query.isActive:
+            return None
+        error = self._callback_error or self._query.exception()
+        if error is None:
+            return None
+        return EngineError(f"Stage {self.compiled.stage.name} failed in Spark: {_in_short(_root_cause(error))}")
+
+    def statistics(self) -> dict[str, Any]:
+        return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        try:
+            self._hand_over(frame, batch_id)
+        except Exception as error:  # Spark would bury it in a page of Java: keep it for failure()
+            self._callback_error = error
+            raise
+
+    def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
+        started = time.perf_counter()
+        failpoints.reach("stage.offsets_written")
+        self._check_spark()
+        table = frame.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
+        now = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
+        before = spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends if batch_id else ()
+        batch = StageBatch(
+            lineage=spark_checkpoint.lineage(self._checkpoint),
+            batch_id=batch_id,
+            starts=before,
+            ends=now.ends,
+            watermark_us=now.watermark_us,
+            tables=split(table, self.compiled.chains),
+        )
+        assert self._sink is not None
+        self._sink(batch)
+        self._batches += 1
+        self._batch_ms = (time.perf_counter() - started) * 1000
+        failpoints.reach("stage.logged")
+
+    def _check_spark(self) -> None:
+        """Two things that Spark does silently when they go wrong, and that would cost rows."""
+        query = self._query
+        if query is None:  # the first batch may come before start() returns
+            return
+        progress = query.lastProgress
+        if progress is not None:
+            dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
+            check(dropped == 0, f"Spark dropped {dropped} rows of stage {self.compiled.stage.name} as late.")
+        if not self._plan_checked:
+            execution = query._jsq.streamingQuery().lastExecution()
+            if execution is not None:
+                passed = control_rows_pass(execution.optimizedPlan())
+                check(passed, f"A filter stands below the watermark of stage {self.compiled.stage.name}.")
+                self._plan_checked = True
+
+
+def _root_cause(error: Exception) -> str:
+    """What went wrong at the bottom of a chain of Java exceptions; they end in the one that tells it."""
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        return str(error)
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.toString())
+
+
+def _in_short(text: str, limit: int = 600) -> str:
+    """The message of a Spark error without its Java."""
+    before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
+    return " ".join(before_java.split())[:limit]

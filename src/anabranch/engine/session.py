@@ -1,0 +1,156 @@
+"""The SparkSession of a process, with the settings that Anabranch relies on.
+
+Some settings carry a guarantee and cannot be overridden; the others make small batches cheap and can. One process has
+one session: nodes that share a process share it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from anabranch import limits
+from anabranch.engine import jvm
+from anabranch.engine.source import JournalSource
+from anabranch.errors import ConfigError, EngineError
+
+REQUIRED: Final[Mapping[str, str]] = {
+    # Stream time is UTC everywhere; Arrow batches carry the zone and must equal Spark's own schema.
+    "spark.sql.session.timeZone": "UTC",
+    # Of several inputs the slowest rules: the punctuation of a Union or Join is the smallest of its inputs.
+    "spark.sql.streaming.multipleWatermarkPolicy": "min",
+    # A pushed-down filter would drop the control rows before the watermark sees them; boxes are placed by the diagram.
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.PushDownPredicates",
+    # A punctuation shows its results in the next batch; this lets Spark run that batch at once, empty.
+    "spark.sql.streaming.noDataMicroBatches.enabled": "true",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+}
+
+DEFAULTS: Final[Mapping[str, str]] = {
+    "spark.app.name": "anabranch",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.streaming.pollingDelay": f"{limits.POLL_MS}ms",
+    "spark.sql.streaming.numRecentProgressUpdates": "10",
+    "spark.sql.streaming.minBatchesToRetain": "10",
+    "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.memory": "2g",
+    "spark.driver.maxResultSize": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+}
+
+LOCAL_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+"""Writes checkpoint files without a process per file; only right for local file systems."""
+
+JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
+
+_SCRATCH: Final = "anabranch-spark-"
+_LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """Which Spark to use: a master and any of Spark's own settings."""
+
+    master: str = "local[*]"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    def effective(self) -> dict[str, str]:
+        """All settings as Spark gets them; an attempt to change a required one is an error, not a surprise."""
+        for key, value in REQUIRED.items():
+            if self.conf.get(key, value) != value:
+                raise ConfigError(
+                    f"Spark setting {key} must stay {value}: exact punctuation depends on it.",
+                    remedy="Leave it out.",
+                )
+        merged = {**DEFAULTS, **REQUIRED}
+        if self.master.startswith("local"):
+            merged["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_FILES
+            merged["spark.driver.extraJavaOptions"] = f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+        return {**merged, **self.conf}
+
+
+def open_session(settings: SparkSettings) -> SparkSession:
+    """The process's session, started if there is none."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    scratch = _scratch()
+    options = {
+        **settings.effective(),
+        "spark.master": settings.master,
+        "spark.local.dir": str(scratch),
+        "spark.sql.warehouse.dir": str(scratch / "tables"),
+    }
+    builder = SparkSession.builder
+    for key, value in options.items():
+        builder = builder.config(key, value)
+    try:
+        with _own_interrupt_handler():
+            jvm.start(options.items(), scratch / "messages")
+            session = builder.getOrCreate()
+    except Exception as error:  # py4j and pyspark raise many kinds here; all mean the same to the caller
+        raise EngineError(
+            " ".join([f"Spark did not start with master {settings.master}: {error}", *jvm.new_messages()]),
+            remedy="Check that Java 17 or 21 is installed (java -version) and that the master can be reached.",
+        ) from error
+    session.dataSource.register(JournalSource)
+    return session
+
+
+def close_session() -> None:
+    """Ends the process's session and its JVM, if there is one: all nodes of the process must have stopped."""
+    session = SparkSession._instantiatedSession  # getActiveSession knows only the session of this thread
+    if session is not None:
+        with suppress(Py4JError, OSError):  # a JVM that is gone already
+            session.stop()
+    jvm.end()
+    shutil.rmtree(_scratch(), ignore_errors=True)
+
+
+@contextmanager
+def _own_interrupt_handler() -> Iterator[None]:
+    """Spark takes Ctrl-C for itself, to cancel its jobs. Ours end with the node: the program keeps its own handler."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    handler = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+
+
+def _scratch() -> Path:
+    """This process's directory for Spark's temporary files; what killed processes left behind is removed."""
+    parent = Path(tempfile.gettempdir())
+    for left in parent.glob(f"{_SCRATCH}*"):
+        pid = left.name.removeprefix(_SCRATCH)
+        if pid.isdigit() and not Path("/proc", pid).exists() and Path("/proc").exists():
+            shutil.rmtree(left, ignore_errors=True)
+    mine = parent / f"{_SCRATCH}{os.getpid()}"
+    mine.mkdir(exist_ok=True)
+    return mine

@@ -1,0 +1,63 @@
+"""Filter, Map and Union as DataFrame operations.
+
+They keep stream time and identity. A Union whose inputs have a source in common would show an identity twice, so there
+the box and the number of the input become part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.hashing import identity_hash, identity_parts
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import Origins
+from anabranch.query.boxes import Filter, Map, Union
+from anabranch.query.sql import quote, select_items
+
+ROW_HEADER = (STIME, ORIGIN, TID)
+"""The header columns that travel through Spark. The kind is known (only insertions), the id is given by the log."""
+
+
+def port_condition(box: Filter, port: int) -> Column:
+    """True for the tuples of this port: no earlier predicate holds, and this one does (the last port: none does)."""
+    holds = [F.coalesce(F.expr(predicate), F.lit(False)) for predicate in box.predicates]
+    condition = holds[port] if port < len(holds) else F.lit(True)
+    for earlier in reversed(holds[:port]):
+        condition = F.when(earlier, F.lit(False)).otherwise(condition)
+    return condition
+
+
+def map_columns(box: Map, names: Sequence[str]) -> list[tuple[str, Column]]:
+    """The select list as (name, expression); ``*`` stands for the data columns, never for the header."""
+    return [(name, F.expr(sql)) for name, sql in select_items(box.columns, names)]
+
+
+def apply_filter(frame: DataFrame, box: Filter, port: int) -> DataFrame:
+    return frame.filter(port_condition(box, port))
+
+
+def apply_map(frame: DataFrame, box: Map) -> DataFrame:
+    columns = [column.alias(name) for name, column in map_columns(box, data_columns(frame))]
+    return frame.select(*ROW_HEADER, *columns)
+
+
+def apply_union(frames: Sequence[DataFrame], box: Union, origins: Origins, *, hashed: bool) -> DataFrame:
+    if hashed:
+        frames = [_with_input_number(frame, box, origins, number) for number, frame in enumerate(frames)]
+    merged = frames[0]
+    for frame in frames[1:]:
+        merged = merged.unionAll(frame)
+    return merged
+
+
+def data_columns(frame: DataFrame) -> list[str]:
+    return [name for name in frame.columns if name not in ROW_HEADER]
+
+
+def _with_input_number(frame: DataFrame, box: Union, origins: Origins, number: int) -> DataFrame:
+    parts = [("int", F.lit(number)), *identity_parts(origins)]
+    tid = identity_hash("union", box.name, parts).alias(TID)
+    return frame.select(STIME, ORIGIN, tid, *[quote(name) for name in data_columns(frame)])

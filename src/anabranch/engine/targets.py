@@ -1,0 +1,94 @@
+"""Several streams from one stage: a Filter and Map chain for each, all above the same root.
+
+The root is computed once. Each tuple of it becomes one row with a nullable struct per target: null where the target's
+Filters turned it away, otherwise the target's header and columns. The batch is split again when it has arrived as
+Arrow.
+
+A Map behind a Filter sees only what the Filter let through (``filter("b <> 0").map("a / b")`` must not divide by zero),
+so its expressions are guarded by the Filter's condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.stateless import ROW_HEADER, apply_filter, apply_map, data_columns, map_columns, port_condition
+from anabranch.query.boxes import Arrow, Box, Filter, Map
+from anabranch.query.sql import quote
+
+_KEEP = "_keep"
+_ROOT = "_root"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The Filters and Maps from the root of a stage up to one target stream."""
+
+    stream: str
+    steps: tuple[tuple[Box, int], ...]
+
+
+def plain(root: DataFrame, chain: Chain) -> DataFrame:
+    """The frame of a stage with one target."""
+    frame = root
+    for box, port in chain.steps:
+        if isinstance(box, Filter):
+            frame = apply_filter(frame, box, port)
+        elif isinstance(box, Map):
+            frame = apply_map(frame, box)
+    return frame
+
+
+def tagged(root: DataFrame, chains: Sequence[Chain]) -> DataFrame:
+    """One row per tuple of the root, one nullable struct per target."""
+    columns = root.columns
+    frame = root.select(F.struct(*[quote(name) for name in columns]).alias(_ROOT))
+    for number, chain in enumerate(chains):
+        frame = _with_target(frame, chain, columns, number)
+    tags = [_tag(number) for number in range(len(chains))]
+    return frame.select(*tags).filter(reduce(or_, [F.col(tag).isNotNull() for tag in tags]))
+
+
+def split(table: pa.Table, chains: Sequence[Chain]) -> dict[str, pa.Table]:
+    """The tables of the targets, from the Arrow form of a stage's batch."""
+    if len(chains) == 1:
+        return {chains[0].stream: table}
+    tables = {}
+    for number, chain in enumerate(chains):
+        rows = pa.concat_arrays(table.column(_tag(number)).chunks or [table.schema.field(number).type]).drop_null()
+        tables[chain.stream] = pa.Table.from_arrays(rows.flatten(), names=[field.name for field in rows.type])
+    return tables
+
+
+def target_arrow(root: str, chain: Chain) -> Arrow:
+    """The arrow whose tuples a target holds."""
+    return Arrow(chain.steps[-1][0].name, chain.steps[-1][1]) if chain.steps else Arrow(root)
+
+
+def _tag(number: int) -> str:
+    return f"_t{number}"
+
+
+def _with_target(frame: DataFrame, chain: Chain, columns: Sequence[str], number: int) -> DataFrame:
+    """The frame with one more struct: the chain applied to the root's columns, which are unpacked for it."""
+    carried = [_ROOT, *[_tag(earlier) for earlier in range(number)]]
+    step = frame.select(*carried, F.lit(True).alias(_KEEP), *[F.col(f"{_ROOT}.{quote(name)}") for name in columns])
+    hidden = {*carried, _KEEP}
+    for box, port in chain.steps:
+        if isinstance(box, Filter):
+            step = step.withColumn(_KEEP, F.when(F.col(_KEEP), port_condition(box, port)).otherwise(F.lit(False)))
+        elif isinstance(box, Map):
+            names = [name for name in data_columns(step) if name not in hidden]
+            mapped = [F.when(F.col(_KEEP), value).alias(name) for name, value in map_columns(box, names)]
+            step = step.select(*carried, _KEEP, *ROW_HEADER, *mapped)
+    # Guarded once more, which makes every field nullable: Arrow refuses a null struct with fields that are not.
+    fields = [F.when(F.col(_KEEP), F.col(quote(name))).alias(name) for name in step.columns if name not in hidden]
+    row = F.struct(*fields)
+    return step.select(*carried, F.when(F.col(_KEEP), row).alias(_tag(number)))

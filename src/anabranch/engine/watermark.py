@@ -1,0 +1,62 @@
+"""Punctuation as Spark's watermark.
+
+A journal ends every range with a control row: a BOUNDARY whose time is the smallest punctuation there. The column
+``_wm`` is null on every other row, so only control rows raise the watermark, and the watermark is exactly the
+punctuation: a source that runs ahead closes nothing, and no row is late because of another source. Above the watermark
+the control rows are filtered out, and a stateful box marks the time it works with as event time.
+
+Spark documents neither half, so both are pinned by tests, and ``control_rows_pass`` looks at every plan that runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.stateless import ROW_HEADER
+from anabranch.model.header import KIND, STIME, Kind
+
+EVENT_TIME: Final = "spark.watermarkDelayMs"
+"""The metadata key by which Spark's stateful operators find the event time."""
+
+_BELOW_WATERMARK: Final = frozenset(
+    {"Project", "StreamingRelationV2", "StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"}
+)
+"""What may stand between a journal and its watermark: nothing that can drop a row."""
+
+
+def without_control_rows(journal: DataFrame, data: list[str]) -> DataFrame:
+    """The rows of a journal for a stage that waits for nothing: no watermark is needed."""
+    return journal.filter(F.col(KIND) == int(Kind.INSERTION)).select(*ROW_HEADER, *data)
+
+
+def punctuated(journal: DataFrame, data: list[str]) -> DataFrame:
+    """The rows of a journal, with its control rows as the watermark."""
+    control = F.when(F.col(KIND) == int(Kind.BOUNDARY), F.col(STIME))
+    marked = journal.withColumn("_wm", control).withWatermark("_wm", "0 seconds")
+    return marked.filter("_wm IS NULL").select(*ROW_HEADER, *data)
+
+
+def as_event_time(frame: DataFrame, time: Column, name: str) -> DataFrame:
+    """The frame with ``time`` as the event time of the stateful box above it, under ``name``."""
+    others = [F.col(f"`{column}`") for column in frame.columns if column != name]
+    return frame.select(time.alias(name, metadata={EVENT_TIME: 0}), *others)
+
+
+def control_rows_pass(plan: Any) -> bool:
+    """Whether, in a logical plan of the JVM, every watermark sees all rows of its journal."""
+    return all(_reaches_journal(node.child()) for node in _nodes(plan) if node.nodeName() == "EventTimeWatermark")
+
+
+def _reaches_journal(node: Any) -> bool:
+    return all(below.nodeName().split()[0] in _BELOW_WATERMARK for below in _nodes(node))
+
+
+def _nodes(plan: Any) -> list[Any]:
+    found = [plan]
+    children = plan.children()
+    for index in range(children.size()):
+        found += _nodes(children.apply(index))
+    return found

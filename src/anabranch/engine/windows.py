@@ -1,0 +1,42 @@
+"""Aggregate over time windows: figure 3 of the racing paper, with Spark's watermark as the punctuation.
+
+Spark closes a window ``[a, b)`` when its watermark reaches b. It has one watermark for all groups, so the slowest
+source holds every group, where the figure would hold only the groups that this source feeds.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from anabranch.engine.hashing import identity_hash
+from anabranch.engine.stateless import ROW_HEADER
+from anabranch.engine.watermark import as_event_time
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import Origins
+from anabranch.model.times import MS
+from anabranch.query.boxes import Aggregate
+from anabranch.query.sql import quote, select_items
+
+
+def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+    timed = as_event_time(frame, F.col(STIME), STIME)
+    window = F.window(STIME, f"{box.window_us // MS} milliseconds", f"{box.every_us // MS} milliseconds")
+    keys = [F.col(quote(name)) for name in box.by]
+    items = select_items(box.columns, [])
+    grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[F.expr(sql).alias(name) for name, sql in items])
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    parts = [(types[key], F.col(quote(key))) for key in _spelled(frame, box)]
+    parts += [("bigint", F.unix_micros(f"_window.{edge}")) for edge in ("start", "end")]
+    header = (
+        F.col("_window.end").alias(STIME),
+        F.lit(origins.code(box.name)).alias(ORIGIN),
+        identity_hash("window", box.name, parts).alias(TID),
+    )
+    return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
+
+
+def _spelled(frame: DataFrame, box: Aggregate) -> list[str]:
+    """The group columns as the input spells them (SQL names are the same in any case)."""
+    names = {name.lower(): name for name in frame.columns if name not in ROW_HEADER}
+    return [names[key.lower()] for key in box.by]

@@ -1,0 +1,235 @@
+"""An entry point: one source's lanes, wired to its store.
+
+``core.Lane`` decides; this class gives it events with the clock, carries out its actions in one transaction together
+with the new lane state, and answers only after the commit. One push at a time: lanes of a source share one file.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch import failpoints, limits
+from anabranch.core.lane import Lane
+from anabranch.core.lane_messages import (
+    Action,
+    Answer,
+    AnswerRegistration,
+    AppendBoundary,
+    AppendClose,
+    AppendRows,
+    ClockTicked,
+    CloseArrived,
+    EntryPointStarted,
+    Event,
+    ProducerRegistered,
+    Refuse,
+    RowsArrived,
+)
+from anabranch.core.lane_state import LaneRules, LaneState
+from anabranch.errors import ConfigError, DiskFull, Overloaded, PushRefused
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
+from anabranch.node.arrivals import arrival
+from anabranch.query.boxes import Source
+from anabranch.storage.store import Store
+from anabranch.storage.transaction import Transaction
+from anabranch.transport.ports import Push, PushAnswer, Registration
+
+
+@dataclass(slots=True)
+class _LaneSlot:
+    """A lane with the state that the last committed transaction stored."""
+
+    lane: Lane
+    state: LaneState
+
+
+class EntryPoint:
+    """Where the rows of one source enter this node."""
+
+    def __init__(
+        self,
+        source: Source,
+        store: Store,
+        origins: Origins,
+        *,
+        schema: pa.Schema,
+        clock: Callable[[], int],
+        boundary_interval_us: int,
+        intake_stopped: Callable[[], str | None],
+    ) -> None:
+        self.source = source
+        self.store = store
+        self.log = store.log(source.name)
+        self.late = store.log(late_stream(source.name))
+        self._origins = origins
+        self._schema = schema
+        self._clock = clock
+        self._intake_stopped = intake_stopped
+        self._lock = threading.Lock()
+        self._rows = 0
+        self._bytes = 0
+        self._late_rows = 0
+        self._slots: dict[str, _LaneSlot] = {}
+        for name in source.lanes:
+            lane = Lane(name, LaneRules.of(source, name, boundary_interval_us=boundary_interval_us))
+            stored = store.get(_key(name))
+            state = LaneState.from_bytes(stored) if stored is not None else LaneState()
+            state, _ = lane.handle(state, EntryPointStarted(now_us=clock()))
+            self._slots[name] = _LaneSlot(lane, state)
+
+    # --- what clients ask for --------------------------------------------------------------------------------------
+
+    def register(self, producer: str) -> Registration:
+        name = self._lane_of(producer)
+        with self._lock:
+            answer = self._handle(name, ProducerRegistered(producer=producer, now_us=self._clock()), None)
+        assert isinstance(answer, AnswerRegistration)
+        return Registration(
+            session=answer.session,
+            next=answer.next_number,
+            lane=name,
+            schema=self._schema,
+            time=self.source.time,
+            stamp_us=self._slots[name].state.last_stamp_us,
+        )
+
+    def push(self, push: Push) -> PushAnswer:
+        """All of the batch, durably, or an error and nothing of it."""
+        stopped = self._intake_stopped()
+        if stopped:
+            raise DiskFull(stopped, remedy="Make room on the disk of the state directory; producers may try again.")
+        self._wait_room()
+        with self._lock:
+            event = arrival(push, self.source, self._schema, self._clock())
+            answer = self._handle(self._lane_of(push.producer), event, push.rows)
+            failpoints.reach("push.committed")
+        assert isinstance(answer, Answer)
+        return PushAnswer(
+            through=answer.accepted_through,
+            rows=answer.new_rows,
+            repeated=push.count - answer.new_rows if push.kind == "rows" else 0,
+            late=answer.late_rows,
+        )
+
+    def close_lane(self, lane: str) -> None:
+        if lane not in self._slots:
+            raise ConfigError(
+                f"Source {self.source.name!r} has no lane {lane!r}.", remedy=f"Its lanes: {', '.join(self._slots)}."
+            )
+        with self._lock:
+            self._handle(lane, CloseArrived(now_us=self._clock()), None)
+
+    def tick(self) -> None:
+        """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones."""
+        if self._intake_stopped():
+            return
+        for name in self._slots:
+            with self._lock:
+                self._handle(name, ClockTicked(now_us=self._clock()), None)
+
+    # --- carrying out ----------------------------------------------------------------------------------------------
+
+    def _handle(self, name: str, event: Event, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
+        slot = self._slots[name]
+        state, actions = slot.lane.handle(slot.state, event)
+        for action in actions:
+            if isinstance(action, Refuse):
+                raise action.error()
+        if actions:
+            with self.store.transaction() as transaction:
+                for action in actions:
+                    self._carry_out(transaction, name, action, rows)
+                transaction.put(_key(name), state.to_bytes())
+                if isinstance(event, RowsArrived):
+                    failpoints.reach("push.before_commit")
+                    failpoints.reach("journal.append")
+        slot.state = state
+        for action in actions:
+            if isinstance(action, AppendRows) and rows is not None:
+                self._count(action, rows)
+        return next((a for a in actions if isinstance(a, Answer | AnswerRegistration)), None)
+
+    def _carry_out(self, transaction: Transaction, name: str, action: Action, rows: pa.RecordBatch | None) -> None:
+        now_us = self._clock()
+        origin = lane_origin(self.source.name, name)
+        match action:
+            case AppendRows():
+                assert rows is not None
+                stamped = self._stamped(action, rows, origin)
+                promised = {origin: action.punctuation_us} if action.punctuation_us > 0 else {}
+                if action.late.any():
+                    late = stamped.filter(pa.array(action.late))
+                    transaction.append(self.late.name, late, {}, now_us=now_us)
+                    stamped = stamped.filter(pa.array(~action.late))
+                transaction.append(self.log.name, stamped, promised, now_us=now_us)
+            case AppendBoundary(punctuation_us=time_us) | AppendClose(punctuation_us=time_us):
+                for log in (self.log, self.late):
+                    transaction.append(log.name, None, {origin: time_us}, now_us=now_us)
+            case _:
+                pass
+
+    def _stamped(self, action: AppendRows, rows: pa.RecordBatch, origin: str) -> pa.RecordBatch:
+        """The new rows of the batch with their header."""
+        fresh = rows.slice(action.skip)
+        header = {
+            TID: pa.array(action.numbers),
+            STIME: pa.array(action.stamps).cast(pa.timestamp("us", tz="UTC")),
+            ORIGIN: pa.array(np.full(fresh.num_rows, self._origins.code(origin), dtype=np.int32)),
+        }
+        data = {name: fresh.column(name) for name in self._schema.names}
+        return pa.RecordBatch.from_pydict({**header, **data})
+
+    def _lane_of(self, producer: str | None) -> str:
+        if not self.source.producers:
+            return OWNED_LANE
+        if producer not in self._slots:
+            who = producer or "a plain client"
+            raise PushRefused(
+                f"Source {self.source.name!r} takes rows from its producers only, not from {who}.",
+                remedy=f"Its producers: {', '.join(self._slots)}.",
+            )
+        return producer
+
+    def _wait_room(self) -> None:
+        """Back-pressure: a full log makes the push wait, then refuses it."""
+        deadline = time.monotonic() + limits.PUSH_WAIT_S
+        while self.log.is_full():
+            if time.monotonic() > deadline:
+                raise Overloaded(
+                    f"The log of source {self.source.name!r} is full: its slowest reader does not keep up.",
+                    remedy="Try again later; see 'anabranch status' for the readers and their lag.",
+                )
+            time.sleep(0.05)
+
+    # --- looking in ------------------------------------------------------------------------------------------------
+
+    def _count(self, action: AppendRows, rows: pa.RecordBatch) -> None:
+        self._rows += len(action.numbers)
+        self._bytes += rows.nbytes
+        self._late_rows += int(action.late.sum())
+
+    def statistics(self) -> dict[str, Any]:
+        """Rows and bytes in since the start, and each lane's number, punctuation and silence."""
+        now_us = self._clock()
+        lanes = {
+            lane_origin(self.source.name, name): {
+                "next_number": slot.state.next_number,
+                "punctuation_us": slot.lane.punctuation(slot.state),
+                "silent_us": max(0, now_us - slot.state.last_activity_us),
+                "closed": slot.state.closed,
+            }
+            for name, slot in self._slots.items()
+        }
+        return {"rows_in": self._rows, "bytes_in": self._bytes, "late_rows": self._late_rows, "lanes": lanes}
+
+
+def _key(lane: str) -> str:
+    return f"lane/{lane}"

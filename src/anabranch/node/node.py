@@ -1,0 +1,414 @@
+"""A node: one query's fragment at one address.
+
+Opens the state directory, serves it over Flight, accepts pushes at once, starts Spark, runs the stages, keeps the lanes
+ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
+
+Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; and one housekeeper,
+which ticks the lanes, watches the stages and trims.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import pyarrow as pa
+
+from anabranch import failpoints, limits
+from anabranch.columns import arrow_schema
+from anabranch.engine.run import StageRun
+from anabranch.engine.session import SparkSettings, open_session
+from anabranch.errors import AnabranchError, ConfigError, DiskFull, OperatorError, QueryError, StreamNotFound
+from anabranch.model.names import internal_stream, is_name, late_stream
+from anabranch.model.position import Position
+from anabranch.model.times import format_time
+from anabranch.node.entry import EntryPoint
+from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.settings import NodeSettings
+from anabranch.node.stages import StageRunner, stage_reader
+from anabranch.node.state import StateDirectory
+from anabranch.query.boxes import Arrow, Diagram, Source
+from anabranch.query.builder import Query
+from anabranch.query.graph import Stage, all_origins, origins, stages
+from anabranch.query.validate import validate
+from anabranch.storage.log import Log, LogSpec
+from anabranch.storage.store import Store
+from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo
+from anabranch.transport.server import FlightServer
+from anabranch.transport.wire import wire_schema
+
+_HOUSEKEEPING_S: Final = 0.1
+_TRIM_EVERY_S: Final = 1.0
+
+
+class Node:
+    """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``."""
+
+    def __init__(
+        self,
+        query: Query | Diagram,
+        state: Path | str,
+        settings: NodeSettings | None = None,
+        *,
+        progress: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
+        self.settings: Final = settings or NodeSettings()
+        self._progress = progress
+        self._origins = all_origins(self.diagram)
+        self._stages: Final = stages(self.diagram)
+        self._directory = StateDirectory(Path(state), self.diagram)
+        self._stores: list[Store] = []
+        self._logs: dict[str, tuple[Store, Log]] = {}
+        self._entries: dict[str, EntryPoint] = {}
+        self._runners: dict[str, StageRunner] = {}
+        self._server: FlightServer | None = None
+        self._stopping = threading.Event()
+        self._ready = threading.Event()
+        self._housekeeper: threading.Thread | None = None
+        self._intake_stopped: str | None = None
+        self._started = time.monotonic()
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Returns when every stage runs. Pushes are accepted before that."""
+        try:
+            for source in self.diagram.sources:
+                self._open_source(source)
+            self._server = FlightServer(self, self.settings.host, self.settings.port)
+            self._progress(f"serving at {self.address}; starting Spark ({self.settings.master})")
+            self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
+            self._housekeeper.start()
+            self._start_stages()
+            self._ready.set()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
+        self._stopping.set()
+        self._ready.set()
+        if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
+            self._housekeeper.join(limits.STOP_WAIT_S)
+        for runner in self._runners.values():
+            runner.stop()
+        if self._server is not None:
+            self._server.stop()
+        for store in self._stores:
+            store.close()
+        self._directory.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    @property
+    def address(self) -> str:
+        if self._server is None:
+            raise ConfigError("The node has not been started.", remedy="Call start() first.")
+        return self._server.address
+
+    def failure(self) -> AnabranchError | None:
+        """Why a stage has given up, if one has."""
+        return next((runner.failed for runner in self._runners.values() if runner.failed is not None), None)
+
+    def _open_source(self, source: Source) -> None:
+        store = self._open_store(self._directory.source_file(source.name))
+        schema = arrow_schema((column.name, column.type or "") for column in source.schema)
+        self._create_log(store, source.name, schema, "source")
+        self._create_log(store, late_stream(source.name), schema, "late")
+        self._entries[source.name] = EntryPoint(
+            source,
+            store,
+            self._origins,
+            schema=schema,
+            clock=_now_us,
+            boundary_interval_us=self.settings.boundary_interval_us,
+            intake_stopped=lambda: self._intake_stopped,
+        )
+
+    def _start_stages(self) -> None:
+        spark = SparkSettings(master=self.settings.master, conf=self.settings.conf)
+        session = open_session(spark)
+        for stage in self._stages:
+            self._progress(f"starting stage {stage.name}")
+            self._open_stage(session, stage)
+        for runner in self._runners.values():
+            runner.start(self._journal_punctuation)
+
+    def _open_stage(self, session: Any, stage: Stage) -> None:
+        inputs = {stream: self._logs[stream][1] for stream in stage.inputs}
+        run = StageRun(
+            session,
+            self.diagram,
+            stage,
+            address=self.address,
+            schemas={stream: log.spec.schema for stream, log in inputs.items()},
+            checkpoint=self._directory.checkpoint(stage.name),
+            max_rows=self.settings.batch_rows,
+        )
+        store = self._open_store(self._directory.stage_file(stage.name))
+        for stream, schema in run.compiled.schemas.items():
+            self._create_log(store, stream, schema, "internal" if stream == internal_stream(stage.root) else "output")
+        self._runners[stage.name] = StageRunner(
+            self.diagram,
+            stage,
+            run,
+            store,
+            inputs,
+            origins=self._origins_of,
+            clock=_now_us,
+            stopping=self._stopping.is_set,
+            disk_is_low=self._disk_is_low,
+        )
+
+    def _open_store(self, path: Path) -> Store:
+        store = Store.open(path)
+        self._stores.append(store)
+        return store
+
+    def _create_log(self, store: Store, name: str, schema: pa.Schema, kind: str) -> None:
+        """The log, with the stages that read it as named readers from its first segment on."""
+        log = store.create_log(
+            LogSpec(
+                name=name,
+                schema=schema,
+                origins=self._origins.names,
+                kind=kind,
+                retention_us=self.settings.retention_us,
+                limit_bytes=self.settings.log_bytes,
+            )
+        )
+        readers = {stage_reader(stage.name) for stage in self._stages if name in stage.inputs}
+        missing = readers - log.readers().keys()
+        if missing:
+            with store.transaction() as transaction:
+                for reader in missing:
+                    transaction.add_reader(name, reader, at_seq=0)
+        self._logs[name] = (store, log)
+
+    def _journal_punctuation(self, stream: str) -> None:
+        store, log = self._logs[stream]
+        if log.punctuations():
+            with store.transaction() as transaction:
+                transaction.append(stream, None, {}, now_us=_now_us(), force=True)
+
+    # --- housekeeping ----------------------------------------------------------------------------------------------
+
+    def _keep_house(self) -> None:
+        trimmed = time.monotonic()
+        while not self._stopping.wait(_HOUSEKEEPING_S):
+            self._watch_disk()
+            for entry in self._entries.values():
+                self._attempt(entry.tick)
+            if not self._ready.is_set():
+                continue
+            for runner in self._runners.values():
+                runner.watch(self._journal_punctuation)
+            if time.monotonic() - trimmed >= _TRIM_EVERY_S:
+                self._attempt(self._trim)
+                trimmed = time.monotonic()
+
+    def _attempt(self, step: Callable[[], None]) -> None:
+        """A full disk must not end the housekeeper: intake stops, and it tries again."""
+        try:
+            step()
+        except DiskFull as error:
+            self._intake_stopped = str(error)
+
+    def _watch_disk(self) -> None:
+        if not self._disk_is_low():
+            self._intake_stopped = None
+        elif self._intake_stopped is None:
+            free, reserve = self._directory.free_bytes() >> 20, self.settings.disk_reserve_bytes >> 20
+            where = self._directory.path
+            self._intake_stopped = (
+                f"Intake has stopped: {free} MiB are free under {where}, {reserve} MiB are in reserve."
+            )
+
+    def _disk_is_low(self) -> bool:
+        return self._directory.free_bytes() < self.settings.disk_reserve_bytes
+
+    def _trim(self) -> None:
+        """Stores what the stages have acknowledged, makes room, and deletes what nobody needs."""
+        acknowledged: dict[str, dict[str, int]] = {}
+        for runner in self._runners.values():
+            for stream, seq in runner.acknowledged.items():
+                acknowledged.setdefault(stream, {})[stage_reader(runner.stage.name)] = seq
+        for name, (store, log) in self._logs.items():
+            news = {
+                reader: seq for reader, seq in acknowledged.get(name, {}).items() if log.readers().get(reader, 0) < seq
+            }
+            if not news and log.readers():
+                continue
+            with store.transaction() as transaction:
+                for reader, seq in news.items():
+                    transaction.acknowledge(name, reader, seq)
+                transaction.make_room(name, now_us=_now_us())
+                transaction.trim(name, now_us=_now_us())
+
+    # --- ports: what the Flight server calls -----------------------------------------------------------------------
+
+    def streams(self) -> list[StreamInfo]:
+        return [
+            StreamInfo(
+                name=name,
+                kind=log.spec.kind,  # type: ignore[arg-type]
+                schema=wire_schema(log.spec.schema),
+                incarnation=log.incarnation,
+                first_id=log.first_id(),
+                last_id=log.last_id(),
+            )
+            for name, (_, log) in sorted(self._logs.items())
+        ]
+
+    def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        store, log = self._log(request.stream)
+        if request.reader is not None and request.reader not in log.readers():
+            self._add_reader(store, log, request)
+        return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
+
+    def register(self, source: str, producer: str) -> Registration:
+        if not is_name(producer):
+            raise ConfigError(
+                f"{producer!r} is not a name for a producer.", remedy="Use a letter, then letters, digits, _ or -."
+            )
+        return self._entry(source).register(producer)
+
+    def push(self, push: Push) -> PushAnswer:
+        return self._entry(push.source).push(push)
+
+    def acknowledge(self, stream: str, reader: str, position: Position) -> None:
+        store, log = self._log(stream)
+        if position.incarnation != log.incarnation:
+            raise StreamNotFound(
+                f"Stream {stream!r} is now incarnation {log.incarnation}.", remedy="Read it from start."
+            )
+        with store.transaction() as transaction:
+            transaction.acknowledge(stream, reader, log.seq_before_id(position.id + 1))
+            transaction.trim(stream, now_us=_now_us())
+
+    def forget_reader(self, stream: str, reader: str) -> None:
+        store, log = self._log(stream)
+        if reader not in log.readers() or reader.startswith(stage_reader("")):
+            names = ", ".join(name for name in log.readers() if not name.startswith(stage_reader(""))) or "none"
+            raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
+        with store.transaction() as transaction:
+            transaction.remove_reader(stream, reader)
+
+    def close_lane(self, source: str, lane: str | None) -> None:
+        entry = self._entry(source)
+        lanes = entry.source.lanes
+        if lane is None and len(lanes) > 1:
+            raise ConfigError(f"Source {source!r} has several lanes.", remedy=f"Name one of: {', '.join(lanes)}.")
+        entry.close_lane(lane or lanes[0])
+
+    def status(self) -> dict[str, object]:
+        return self.statistics()
+
+    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
+        runner = self._runners.get(stage)
+        if runner is not None and runner.punctuation_is_pending():
+            failpoints.reach("stage.punctuation_pending")
+        return self._log(stream)[1].latest_seq(after_seq, max_rows)
+
+    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        log = self._log(stream)[1]
+        return journal_schema(log), journal_batches(log, self._origins_of(stream), after_seq, to_seq)
+
+    # --- looking in ------------------------------------------------------------------------------------------------
+
+    def statistics(self) -> dict[str, Any]:
+        """Everything worth showing: sources with their lanes, stages, and streams."""
+        state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
+        return {
+            "query": self.diagram.name,
+            "address": self.address,
+            "state": "failed" if self.failure() else state,
+            "intake": self._intake_stopped or "open",
+            "uptime_s": round(time.monotonic() - self._started, 1),
+            "sources": {name: entry.statistics() for name, entry in self._entries.items()},
+            "stages": {
+                name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
+                for name, runner in self._runners.items()
+            },
+            "streams": {name: log.statistics() for name, (_, log) in self._logs.items()},
+        }
+
+    def wait_caught_up(self, timeout_s: float) -> bool:
+        """Waits until every stage has logged all that its journals hold; False if that takes too long."""
+        deadline = time.monotonic() + timeout_s
+        while not all(runner.caught_up() for runner in self._runners.values()):
+            if time.monotonic() > deadline or self.failure():
+                return False
+            time.sleep(0.02)
+        return True
+
+    def _waits_for(self, stage: Stage) -> dict[str, object] | None:
+        """The origin that holds the stage: the smallest punctuation of all that it reads."""
+        held = {
+            origin: self._logs[stream][1].punctuations().get(origin, 0)
+            for stream in stage.inputs
+            for origin in self._origins_of(stream)
+        }
+        if not held:
+            return None
+        slowest = min(held, key=lambda origin: (held[origin], origin))
+        return {"origin": slowest, "punctuation_us": held[slowest], "punctuation": format_time(held[slowest])}
+
+    # --- finding things --------------------------------------------------------------------------------------------
+
+    def _origins_of(self, stream: str) -> frozenset[str]:
+        """The origins whose tuples a journal can hold: a source's lanes, or the one box behind an internal stream."""
+        if stream in self._entries:
+            return frozenset(self._entries[stream].source.origins)
+        return origins(self.diagram, Arrow(stream.removeprefix(internal_stream(""))))
+
+    def _entry(self, source: str) -> EntryPoint:
+        if source not in self._entries:
+            raise StreamNotFound(f"There is no source {source!r}.", remedy=f"Sources: {', '.join(self._entries)}.")
+        return self._entries[source]
+
+    def _log(self, stream: str) -> tuple[Store, Log]:
+        known = {output.name for output in self.diagram.outputs}
+        if stream in known and stream not in self._logs:
+            self._ready.wait(limits.PUSH_WAIT_S)  # Spark is still starting, and it alone knows the output's columns
+        if stream not in self._logs:
+            raise StreamNotFound(f"There is no stream {stream!r}.", remedy=f"Streams: {', '.join(sorted(self._logs))}.")
+        return self._logs[stream]
+
+    def _add_reader(self, store: Store, log: Log, request: ReadRequest) -> None:
+        assert request.reader is not None
+        if len(log.readers()) >= limits.READERS:
+            raise OperatorError(f"Stream {log.name!r} has {limits.READERS} named readers.", remedy="Forget one first.")
+        match request.start:
+            case "start":
+                at_seq = log.first_seq() - 1
+            case "end":
+                at_seq = log.end_seq()
+            case Position(id=last_id):
+                at_seq = log.seq_before_id(last_id + 1)
+        with store.transaction() as transaction:
+            transaction.add_reader(log.name, request.reader, at_seq=at_seq)
+
+
+def _checked(diagram: Diagram) -> Diagram:
+    problems = validate(diagram)
+    if problems:
+        raise QueryError(diagram.name, problems)
+    return diagram
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000

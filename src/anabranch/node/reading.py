@@ -1,0 +1,130 @@
+"""Stored segments as what readers get: the wire form for subscribers, the journal form for Spark.
+
+The wire form has every header column, names for origins, and a BOUNDARY row for each punctuation that a segment raised,
+after its rows: log order, never a punctuation ahead of the backlog. The journal form is what one Spark input reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.errors import StreamNotFound
+from anabranch.limits import FOLLOW_WAIT_S
+from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
+from anabranch.model.position import Position
+from anabranch.model.punctuation import smallest
+from anabranch.storage.log import Log, Segment
+from anabranch.transport.ports import ReadRequest
+from anabranch.transport.wire import wire_schema
+
+_STORED_HEADER = 3  # _tid, _stime, _origin
+
+
+def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+    """The stream from the asked place on; with ``follow`` until the reader or the node goes."""
+    after_id, seq = _start(log, request.start)
+    schema = wire_schema(log.spec.schema)
+    known: Mapping[str, int] = log.punctuations_at(seq)
+    if known:
+        yield _boundaries(known, schema)
+    while not cancelled():
+        end = log.end_seq()
+        for segment in log.read(seq, end):
+            yield from _segment_batches(segment, known, after_id, log.spec.origins, schema)
+            known, seq = segment.punctuations, segment.seq
+            if cancelled():
+                return
+        if seq >= end and not request.follow:
+            return
+        if not log.wait_beyond(seq, FOLLOW_WAIT_S):
+            yield _empty(schema)  # tells the reader that the stream is quiet, not dead
+
+
+def journal_schema(log: Log) -> pa.Schema:
+    header = [(KIND, pa.int8()), (STIME, pa.timestamp("us", tz="UTC")), (ORIGIN, pa.int32()), (TID, pa.int64())]
+    return pa.schema([*[pa.field(name, type_) for name, type_ in header], *log.spec.schema])
+
+
+def journal_batches(log: Log, origins: frozenset[str], after_seq: int, to_seq: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, then its control row: the smallest punctuation over ``origins`` at the end of the range."""
+    schema = journal_schema(log)
+    punctuations: Mapping[str, int] = {}
+    for segment in log.read(after_seq, to_seq):
+        punctuations = segment.punctuations
+        if segment.rows is not None and segment.rows.num_rows:
+            rows = segment.rows
+            kind = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
+            data = rows.columns[_STORED_HEADER:]
+            columns = [kind, rows.column(STIME), rows.column(ORIGIN), rows.column(TID), *data]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    control = smallest(punctuations, origins)
+    if control > 0:
+        yield _row(schema, {KIND: int(Kind.BOUNDARY), STIME: control})
+
+
+def _start(log: Log, start: str | Position) -> tuple[int, int]:
+    """The last id that the reader has, and the segment after which reading begins."""
+    if start == "start":
+        return log.first_id() - 1, log.first_seq() - 1
+    if start == "end":
+        return log.last_id(), log.end_seq()
+    assert isinstance(start, Position)
+    if start.incarnation != log.incarnation:
+        raise StreamNotFound(
+            f"Stream {log.name!r} is now incarnation {log.incarnation}, not {start.incarnation}.",
+            remedy="Its contents began anew: read it from start.",
+        )
+    if not log.first_id() - 1 <= start.id <= log.last_id():
+        raise StreamNotFound(
+            f"Stream {log.name!r} holds {log.first_id()} to {log.last_id()}; position {start.id} is not among them.",
+            remedy="Read what is left from start; a named reader keeps what it has not acknowledged.",
+        )
+    return start.id, log.seq_before_id(start.id + 1)
+
+
+def _segment_batches(
+    segment: Segment, known: Mapping[str, int], after_id: int, origins: tuple[str, ...], schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
+    if segment.rows is not None:
+        skip = max(0, after_id + 1 - segment.first_id)
+        rows = segment.rows.slice(skip)
+        if rows.num_rows:
+            yield _insertions(rows, segment.first_id + skip, origins, schema)
+    raised = {origin: time for origin, time in segment.punctuations.items() if time > known.get(origin, 0)}
+    if raised:
+        yield _boundaries(raised, schema)
+
+
+def _insertions(rows: pa.RecordBatch, first_id: int, origins: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
+    count = rows.num_rows
+    names = pa.DictionaryArray.from_arrays(rows.column(ORIGIN), pa.array(origins)).cast(pa.string())
+    header = [
+        pa.array(np.full(count, int(Kind.INSERTION), dtype=np.int8)),
+        pa.array(np.arange(first_id, first_id + count, dtype=np.int64)),
+        rows.column(TID),
+        rows.column(STIME),
+        names,
+    ]
+    return pa.RecordBatch.from_arrays([*header, *rows.columns[_STORED_HEADER:]], schema=schema)
+
+
+def _boundaries(punctuations: Mapping[str, int], schema: pa.Schema) -> pa.RecordBatch:
+    ordered = sorted(punctuations.items())
+    rows = [{KIND: int(Kind.BOUNDARY), STIME: time, ORIGIN: origin} for origin, time in ordered]
+    return pa.concat_batches([_row(schema, row) for row in rows])
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _row(schema: pa.Schema, values: Mapping[str, object]) -> pa.RecordBatch:
+    """One row with these values, NULL elsewhere."""
+    arrays = [
+        pa.array([values[field.name]]).cast(field.type) if field.name in values else pa.nulls(1, field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)

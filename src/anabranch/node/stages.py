@@ -1,0 +1,204 @@
+"""The stages of a fragment on this node: each a Spark query, its logs, and someone who starts it again.
+
+``StageRunner`` turns a batch of Spark into one transaction: the ledger decides whether the batch is new, the rows go to
+the logs with the punctuations that the batch allows, and only then may Spark commit. A batch that failed runs again,
+from the checkpoint, after a wait that grows; a stage that fails without progress at every try counts as failed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from anabranch import limits
+from anabranch.core.ledger import Batch, Decision, decide
+from anabranch.core.output import output_punctuations
+from anabranch.engine.run import StageBatch, StageRun
+from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.punctuation import merge_min, smallest
+from anabranch.model.times import floor_ms
+from anabranch.query.boxes import Aggregate, Diagram, Join
+from anabranch.query.graph import Stage
+from anabranch.storage.log import Log
+from anabranch.storage.store import Store
+from anabranch.storage.transaction import BatchRecord
+
+_HEADER: Final = (TID, STIME, ORIGIN)
+
+
+def stage_reader(stage: str) -> str:
+    """The name under which a stage reads its journals."""
+    return f"stage:{stage}"
+
+
+class StageRunner:
+    """One stage: started, logged, watched. Spark's callback thread logs; the node's supervisor starts and stops."""
+
+    def __init__(
+        self,
+        diagram: Diagram,
+        stage: Stage,
+        run: StageRun,
+        store: Store,
+        inputs: Mapping[str, Log],
+        *,
+        origins: Callable[[str], frozenset[str]],
+        clock: Callable[[], int],
+        stopping: Callable[[], bool],
+        disk_is_low: Callable[[], bool],
+    ) -> None:
+        self.stage: Final = stage
+        self.store: Final = store
+        self.acknowledged: dict[str, int] = {}
+        """Per input, the last segment that Spark has committed: read by the trimmer, lost at a crash, and harmless
+        so."""
+        self.failed: AnabranchError | None = None
+        self.last_error: AnabranchError | None = None
+        self._diagram = diagram
+        self._run = run
+        self._inputs = inputs
+        self._origins = origins
+        self._waits = isinstance(diagram.box(stage.root), Aggregate | Join)
+        self._clock = clock
+        self._stopping = stopping
+        self._disk_is_low = disk_is_low
+        self._sink_error: AnabranchError | None = None
+        self._tries = 0
+        self._next_try = 0.0
+        self._rows_out = 0
+        self._pending_punctuation = False
+        self._ends: dict[str, int] = {}
+
+    # --- life ------------------------------------------------------------------------------------------------------
+
+    def start(self, journal_punctuation: Callable[[str], None]) -> None:
+        """Starts the Spark query; every input says its punctuation again first, because Spark does not restore it."""
+        for stream in self._inputs:
+            journal_punctuation(stream)
+        self._sink_error = None
+        self._run.start(self._log_batch)
+
+    def watch(self, journal_punctuation: Callable[[str], None]) -> None:
+        """Called every now and then: starts a query again that has ended by itself."""
+        if self._run.running or self.failed is not None or self._stopping():
+            return
+        error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
+        if self.last_error is not error:
+            self._note_failure(error)
+        if time.monotonic() >= self._next_try and self.failed is None:
+            self.start(journal_punctuation)
+
+    def _note_failure(self, error: AnabranchError) -> None:
+        self.last_error = error
+        if isinstance(error, InvariantBroken | StateError):
+            self.failed = error
+            return
+        if self._disk_is_low():  # waits for room, however long that takes
+            self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[-1]
+            return
+        if self._tries == len(limits.RESTART_BACKOFF_S):
+            self.failed = error
+            return
+        self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[self._tries]
+        self._tries += 1
+
+    def stop(self) -> None:
+        self._run.stop()
+
+    def punctuation_is_pending(self) -> bool:
+        """Whether the last batch raised a punctuation whose results only the next, empty batch will show."""
+        return self._pending_punctuation
+
+    # --- one batch -------------------------------------------------------------------------------------------------
+
+    def _log_batch(self, batch: StageBatch) -> None:
+        try:
+            self._log(batch)
+        except AnabranchError as error:  # Spark wraps what its callback raises; the supervisor wants the original
+            self._sink_error = error
+            raise
+
+    def _log(self, batch: StageBatch) -> None:
+        ends, starts = _by_input(batch.ends), _by_input(batch.starts)
+        ranges = {name: (starts.get(name, 0), end) for name, end in ends.items()}
+        new = Batch(lineage=batch.lineage, batch_id=batch.batch_id, ranges=ranges)
+        if decide(self.stage.name, self._last_batch(), new) is Decision.APPEND:
+            self._wait_room()
+            self._append(batch, new)
+        for stream, seq in batch.starts:  # what this batch starts after, Spark has committed
+            self.acknowledged[stream] = max(seq, self.acknowledged.get(stream, 0))
+        self._ends = dict(batch.ends)
+        self._tries = 0
+        self.last_error = None
+
+    def _append(self, batch: StageBatch, record: Batch) -> None:
+        at_end: dict[str, dict[str, int]] = {}
+        for stream, seq in batch.ends:
+            held = self._inputs[stream].punctuations_at(seq)
+            at_end[stream] = merge_min([at_end[stream], held]) if stream in at_end else held
+        punctuations = output_punctuations(self._diagram, self.stage.root, at_end, batch.watermark_us)
+        now_us = self._clock()
+        with self.store.transaction() as transaction:
+            for stream, table in batch.tables.items():
+                data = [name for name in table.column_names if name not in _HEADER]
+                transaction.append(stream, table.select([*_HEADER, *data]), punctuations, now_us=now_us)
+            transaction.record_batch(
+                BatchRecord(
+                    lineage=record.lineage,
+                    batch_id=record.batch_id,
+                    ranges=json.dumps(record.ranges, sort_keys=True),
+                    watermark_us=batch.watermark_us,
+                )
+            )
+        self._rows_out += sum(table.num_rows for table in batch.tables.values())
+        next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
+        self._pending_punctuation = self._waits and next_watermark_us > batch.watermark_us
+
+    def _last_batch(self) -> Batch | None:
+        record = self.store.last_batch()
+        if record is None:
+            return None
+        ranges = {name: (start, end) for name, (start, end) in json.loads(record.ranges).items()}
+        return Batch(lineage=record.lineage, batch_id=record.batch_id, ranges=ranges)
+
+    def _wait_room(self) -> None:
+        """Back-pressure: a full output log holds the batch, and so the journals, and so the entry points."""
+        while any(log.is_full() for log in self.store.logs.values()):
+            if self._stopping():
+                raise EngineError(f"Stage {self.stage.name} was stopped while it waited for room in its log.")
+            time.sleep(0.05)
+
+    # --- looking in ------------------------------------------------------------------------------------------------
+
+    def caught_up(self) -> bool:
+        """Whether everything in the journals has been logged, and no punctuation waits for its empty batch."""
+        read = all(self._ends.get(name, 0) == log.end_seq() for name, log in self._inputs.items())
+        return read and not self._pending_punctuation
+
+    def statistics(self) -> dict[str, Any]:
+        """State and last error, rows out, how far behind each journal, and how long a batch takes."""
+        lag = {
+            name: log.rows_between(max(self._ends.get(name, 0), log.first_seq() - 1), log.end_seq())
+            for name, log in self._inputs.items()
+        }
+        state = "failed" if self.failed else "running" if self._run.running else "restarting"
+        return {
+            "state": state,
+            "error": str(self.failed or self.last_error or "") or None,
+            "inputs": {name: {"lag_rows": rows} for name, rows in lag.items()},
+            "caught_up": self.caught_up(),
+            "rows_out": self._rows_out,
+            **self._run.statistics(),
+        }
+
+
+def _by_input(offsets: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """Offsets by input. A stream that the stage reads twice (a join with itself) is two inputs."""
+    named: dict[str, int] = {}
+    for stream, seq in offsets:
+        count = sum(name.split("#")[0] == stream for name in named)
+        named[f"{stream}#{count + 1}" if count else stream] = seq
+    return named

@@ -1,0 +1,160 @@
+"""The state directory of a node: what lies where, whose it is, and who holds it.
+
+    node.json           format, and the diagram that everything here belongs to
+    lock                held while a node runs on the directory
+    sources/NAME.db     lanes, log and late log of a source: one transaction domain each
+    stages/NAME.db      the logs that one Spark query writes, and its batch ledger
+    checkpoints/NAME/   Spark's own checkpoint of that query
+
+A directory that is not ours, belongs to another query or is in use is refused before anything in it is touched.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import IO, Any, Final
+
+from anabranch.errors import StateError
+from anabranch.query.boxes import Diagram
+from anabranch.query.text import diagram_to_dict
+
+FORMAT: Final = 1
+
+
+class StateDirectory:
+    """An open state directory; ``close`` lets others have it."""
+
+    def __init__(self, path: Path, diagram: Diagram) -> None:
+        self.path: Final = path
+        self._lock: IO[str] | None = None
+        _refuse_foreign(path)
+        try:
+            for name in ("sources", "stages", "checkpoints"):
+                (path / name).mkdir(parents=True, exist_ok=True)
+            self._lock = _take_lock(path)
+            self._claim(diagram)
+        except OSError as error:
+            self.close()
+            raise StateError(
+                f"The state directory {path} cannot be used: {error.strerror or error}.",
+                remedy="Give a directory that this user may write, with free space.",
+            ) from error
+        except StateError:
+            self.close()
+            raise
+
+    def source_file(self, source: str) -> Path:
+        return self.path / "sources" / f"{source}.db"
+
+    def stage_file(self, stage: str) -> Path:
+        return self.path / "stages" / f"{stage}.db"
+
+    def checkpoint(self, stage: str) -> Path:
+        return self.path / "checkpoints" / stage
+
+    def free_bytes(self) -> int:
+        return shutil.disk_usage(self.path).free
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def _claim(self, diagram: Diagram) -> None:
+        """Writes the diagram into a new directory; in an old one it must be the same."""
+        marker = self.path / "node.json"
+        mine = {"format": FORMAT, "query": diagram_to_dict(diagram)}
+        if not marker.exists():
+            _write_durably(marker, json.dumps(mine, indent=1, sort_keys=True))
+            return
+        try:
+            found = json.loads(marker.read_text())
+        except (OSError, ValueError) as error:
+            raise StateError(
+                f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
+            ) from error
+        if found.get("format") != FORMAT:
+            raise StateError(
+                f"{self.path} was written in format {found.get('format')}, this version reads {FORMAT}.",
+                remedy="Run it with the version of Anabranch that wrote it.",
+            )
+        changes = describe_changes(found["query"], mine["query"])
+        if changes:
+            raise StateError(
+                f"{self.path} holds the state of another query: {'; '.join(changes)}.",
+                remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
+            )
+
+
+def describe_changes(old: Any, new: Any, where: str = "") -> list[str]:
+    """What differs between two diagrams in their text form, in words."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *[key for key in new if key not in old]]
+        return [
+            change
+            for key in keys
+            for change in describe_changes(old.get(key), new.get(key), f"{where}.{key}" if where else str(key))
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        pairs = zip(old, new, strict=True)
+        return [c for number, (a, b) in enumerate(pairs) for c in describe_changes(a, b, f"{where}[{number}]")]
+    return [] if old == new else [f"{where} was {_short(old)}, is {_short(new)}"]
+
+
+def _short(value: Any) -> str:
+    text = "absent" if value is None else json.dumps(value)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+def _refuse_foreign(path: Path) -> None:
+    """A directory with files but without our marker belongs to somebody else; nothing in it is touched."""
+    if path.exists() and not path.is_dir():
+        raise StateError(f"{path} is not a directory.", remedy="Give another --state.")
+    if path.is_dir() and not (path / "node.json").exists():
+        strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in _OURS)
+        if strangers:
+            raise StateError(
+                f"{path} is not a state directory of Anabranch: it holds {', '.join(strangers[:5])} and no node.json.",
+                remedy="Give an empty or new directory.",
+            )
+
+
+_OURS: Final = frozenset({"lock", "node.json.new", "sources", "stages", "checkpoints"})
+"""What a node that was killed during its very first start may have left."""
+
+
+def _take_lock(path: Path) -> IO[str]:
+    lock = (path / "lock").open("a+")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise StateError(
+            f"Another node (process {holder}) runs on the state directory {path}.",
+            remedy="Stop it first, or give this one its own --state.",
+        ) from error
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """All of the file or nothing, also after a power loss."""
+    new = path.with_name(path.name + ".new")
+    with new.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    new.rename(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

@@ -1,0 +1,80 @@
+"""Two diagrams that have every box in every position that matters, and random scripts for them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from random import Random
+
+import anabranch as ab
+from anabranch.query.boxes import Diagram
+from tests.recording import Push
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+KEYS = ("a", "b", "B", None)
+NUMBERS = (0, 1, 2, 3, None)
+FLOATS = (0.0, -0.0, 0.25, 1.5, float("nan"), None)
+
+
+def stateless_and_windows() -> Diagram:
+    """Filters with several ports, Maps, Unions with and without common sources, windows on each of them."""
+    query = ab.Query("windows")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    low, middle, rest = a.filter("x < 1", "x < 3", otherwise=True, name="split")
+    doubled = middle.map("k, x * 2 AS x, f, at", name="doubled")
+    both = query.union(doubled, b, name="both")  # no source in common: identities are kept
+    diamond = query.union(low, a, name="diamond")  # a common source: identities are hashed
+    query.output("everything", a)
+    query.output("rest", rest.map("upper(k) AS k, _stime AS when", name="shouted"))
+    query.output("both", both)
+    query.output("diamond", diamond.filter("x IS NOT NULL", name="known"))
+    sums = both.aggregate("count(*) AS n, sum(x) AS x", by="k", window="10s", every="5s", name="sums")
+    query.output("sums", sums)
+    query.output("large", sums.filter("n > 1", name="large").map("k, n", name="sizes"))
+    query.output("floats", a.aggregate("count(x) AS n, min(at) AS first", by="f, k", window="7s", name="floats"))
+    return query.diagram()
+
+
+def joins() -> Diagram:
+    """Joins with an equality, without one, and with itself; two outputs on one Join; a window behind a Join."""
+    query = ab.Query("joins")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    left = a.map("k AS lk, x AS lx", name="lefts")
+    right = b.map("k AS rk, x AS rx", name="rights")
+    equal = left.join(right, on="lk = rk AND lx >= 0", within="3s", name="equal")
+    same, other = equal.filter("lx = rx", otherwise=True, name="same")
+    query.output("same", same)
+    query.output("other", other.map("lk, lx - rx AS d", name="difference"))
+    query.output("less", left.join(right, on="lx < rx", within="1500ms", name="less"))
+    query.output("twins", left.join(a.map("k AS k2, x AS x2", name="again"), on="lk = k2", within="1s", name="twins"))
+    query.output("per_key", equal.aggregate("count(*) AS n, max(rx) AS rx", by="lk", window="10s", name="per_key"))
+    return query.diagram()
+
+
+def script(random: Random, pushes: int) -> list[Push]:
+    """Ties, times at a punctuation, late rows, one lane far ahead, one idle, boundaries, and the end of every lane."""
+    lanes = (("a", None), ("b", "left"), ("b", "right"))
+    ahead = dict.fromkeys(lanes, 0.0)
+    steps: list[Push] = []
+    for _ in range(pushes):
+        source, producer = random.choice(lanes[:2] if random.random() < 0.7 else lanes)
+        now = ahead[source, producer]
+        if random.random() < 0.1:
+            steps.append(Push(source=source, producer=producer, boundary_us=_us(START) + round(now * 1e6)))
+            continue
+        rows = tuple(_row(random, now) for _ in range(random.randint(1, 8)))
+        steps.append(Push(source=source, producer=producer, rows=rows))
+        ahead[source, producer] = now + random.choice((0.0, 0.001, 0.5, 2.0, 9.0 if source == "b" else 1.0))
+    return [*steps, *[Push(source=source, producer=producer, close=True) for source, producer in lanes]]
+
+
+def _row(random: Random, now: float) -> dict[str, object]:
+    """Most rows lie on a grid of half seconds, so that there are ties and times that equal a punctuation."""
+    offset = random.choice((-3.0, -1.0, -0.5, 0.0, 0.0, 0.5, 0.000001, 0.0005))
+    at = START + timedelta(seconds=max(0.0, now + offset))
+    return {"k": random.choice(KEYS), "x": random.choice(NUMBERS), "f": random.choice(FLOATS), "at": at}
+
+
+def _us(moment: datetime) -> int:
+    return round(moment.timestamp() * 1_000_000)

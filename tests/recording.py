@@ -1,0 +1,182 @@
+"""A run of a node on a script of pushes, recorded whole: every stream, and every batch of every stage.
+
+Tests hold the record against the reference. Nothing is trimmed, because a named reader of every stream never
+acknowledges. The script is cut at random: now and then it waits until everything is worked off, and in the middle the
+node is stopped and started again on its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from unittest.mock import patch
+
+import pyarrow as pa
+
+import anabranch as ab
+from anabranch.engine.run import StageBatch
+from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID, Kind
+from anabranch.node.node import Node
+from anabranch.node.stages import StageRunner
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages
+from anabranch.reference.tuples import Tuple
+from tests.spark import running
+
+HOUR_US = 3600 * 1_000_000
+"""A boundary interval that never comes: what the lanes say is in the script alone."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    """Rows for a source (as its producer, if it has any), or a boundary in microseconds, or the end of the lane."""
+
+    source: str
+    producer: str | None = None
+    rows: tuple[Mapping[str, object], ...] = ()
+    boundary_us: int | None = None
+    close: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordedBatch:
+    """What a stage read, the watermark it ran with, and what it promised after."""
+
+    ends: tuple[tuple[str, int], ...]
+    watermark_us: int
+    punctuations: Mapping[str, int]
+    written: Mapping[str, int]
+
+
+@dataclass(slots=True)
+class RecordedStream:
+    """A log from its first segment on: tuples and punctuations after each segment, and the wire order."""
+
+    segments: list[tuple[list[Tuple], dict[str, int]]] = field(default_factory=list)
+    wire: list[tuple[Kind, str, int]] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
+
+    @property
+    def tuples(self) -> list[Tuple]:
+        return [each for tuples, _ in self.segments for each in tuples]
+
+    @property
+    def punctuations(self) -> dict[str, int]:
+        return self.segments[-1][1] if self.segments else {}
+
+    def between(self, after: int, to: int) -> list[Tuple]:
+        return [each for tuples, _ in self.segments[after:to] for each in tuples]
+
+
+@dataclass(slots=True)
+class Recording:
+    """All streams and batches of a run, by name."""
+
+    diagram: Diagram
+    streams: dict[str, RecordedStream] = field(default_factory=dict)
+    batches: dict[str, list[RecordedBatch]] = field(default_factory=dict)
+
+
+def record(diagram: Diagram, script: list[Push], state: Path, random: Random, *, restarts: int = 1) -> Recording:
+    """Runs the script on a node, with ``restarts`` clean stops in between."""
+    recording = Recording(diagram, batches={stage.name: [] for stage in stages(diagram)})
+    cuts = sorted(random.sample(range(1, len(script)), restarts))
+    pieces = [script[low:high] for low, high in zip([0, *cuts], [*cuts, len(script)], strict=True)]
+    with _noting_batches(recording):
+        for piece in pieces:
+            with running(diagram, state, boundary_interval_us=HOUR_US) as node:
+                _keep_everything(node)
+                _play(node, piece, random)
+                if piece is pieces[-1]:
+                    _settle(node)
+                    recording.streams = {name: _read(node, name) for name in node._logs}
+    return recording
+
+
+def _play(node: Node, script: list[Push], random: Random) -> None:
+    with ab.connect(node.address) as connection:
+        producers: dict[tuple[str, str], ab.Producer] = {}
+        for push in script:
+            who = producers.get((push.source, push.producer or "script"))
+            if who is None:
+                who = connection.producer(push.source, push.producer or "script")
+                producers[push.source, push.producer or "script"] = who
+            if push.rows:
+                who.push(list(push.rows))
+            if push.boundary_us is not None:
+                who.boundary(push.boundary_us)
+            if push.close:
+                who.close_lane()
+            if random.random() < 0.08:
+                _settle(node)
+
+
+def _settle(node: Node) -> None:
+    settled = node.wait_caught_up(60)
+    if not settled:
+        raise AssertionError(f"the node does not catch up: {node.failure() or node.statistics()['stages']}")
+
+
+def _keep_everything(node: Node) -> None:
+    for name, (store, log) in node._logs.items():
+        if "test" not in log.readers():
+            with store.transaction() as transaction:
+                transaction.add_reader(name, "test", at_seq=0)
+
+
+@contextmanager
+def _noting_batches(recording: Recording) -> Iterator[None]:
+    """Notes every batch that is appended, from the very first on."""
+    append = StageRunner._append
+
+    def noted(runner: StageRunner, batch: StageBatch, entry: object) -> None:
+        append(runner, batch, entry)  # type: ignore[arg-type]
+        written = {name: table.num_rows for name, table in batch.tables.items()}
+        promised = runner.store.log(next(iter(written))).punctuations()
+        recording.batches[runner.stage.name].append(
+            RecordedBatch(ends=batch.ends, watermark_us=batch.watermark_us, punctuations=promised, written=written)
+        )
+
+    with patch.object(StageRunner, "_append", noted):
+        yield
+
+
+def _read(node: Node, name: str) -> RecordedStream:
+    log = node._logs[name][1]
+    stream = RecordedStream()
+    for segment in log.read(0, log.end_seq()):
+        rows = [] if segment.rows is None else tuples_of(segment.rows, log.spec.origins)
+        stream.segments.append((rows, dict(segment.punctuations)))
+    with ab.connect(node.address) as connection:
+        for batch in connection.subscribe(name, start="start", follow=False):
+            columns = batch.select([KIND, ID, STIME, ORIGIN]).to_pydict()
+            times = batch.column(STIME).cast(pa.int64()).to_pylist()
+            stream.wire += zip(map(Kind, columns[KIND]), columns[ORIGIN], times, strict=True)
+            stream.ids += [number for number in columns[ID] if number is not None]
+    return stream
+
+
+def tuples_of(batch: pa.RecordBatch, origins: tuple[str, ...] | None = None) -> list[Tuple]:
+    """The rows of a stored or sent batch, as the reference writes them."""
+    data = [name for name in batch.schema.names if name not in HEADER]
+    values = [batch.column(name) for name in data]
+    plain = [
+        column.cast(pa.int64()).to_pylist()
+        if pa.types.is_timestamp(column.type)
+        else column.cast(pa.int32()).to_pylist()
+        if pa.types.is_date(column.type)
+        else column.to_pylist()
+        for column in values
+    ]
+    names = batch.column(ORIGIN).to_pylist()
+    if origins is not None:
+        names = [origins[code] for code in names]
+    times = batch.column(STIME).cast(pa.int64()).to_pylist()
+    tids = batch.column(TID).to_pylist()
+    return [
+        Tuple(origin=origin, stime=time, tid=tid, values=dict(zip(data, row, strict=True)))
+        for origin, time, tid, *row in zip(names, times, tids, *plain, strict=True)
+    ]
