@@ -1,15 +1,40 @@
-"""The Spark session of this run ends with it."""
+"""One recorded run per diagram serves all tests here: a run takes Spark half a minute, a look at it takes nothing."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
+from random import Random
 
 import pytest
 
 from anabranch.engine.session import close_session
+from anabranch.query.boxes import Diagram
+from tests.property.diagrams import joins, script, stateless_and_windows
+from tests.recording import Recording, record
+
+SEED = 1
+PUSHES = 50
 
 
 @pytest.fixture(scope="session", autouse=True)
 def _spark_ends_with_the_tests() -> Iterator[None]:
     yield
     close_session()
+
+
+@pytest.fixture(scope="session")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], Diagram]], Recording]:
+    """Every stream and batch of a random script on a node that was stopped and started again in the middle."""
+
+    @cache
+    def run(diagram: Callable[[], Diagram]) -> Recording:
+        random = Random(f"{diagram.__name__} {SEED}")
+        return record(diagram(), script(random, PUSHES), tmp_path_factory.mktemp("state") / "state", random)
+
+    return run
+
+
+@pytest.fixture(scope="session", params=[stateless_and_windows, joins], ids=["windows", "joins"])
+def recording(request: pytest.FixtureRequest, recorded: Callable[[Callable[[], Diagram]], Recording]) -> Recording:
+    return recorded(request.param)

@@ -23,20 +23,22 @@ def stateless_and_windows() -> Diagram:
     low, middle, rest = a.filter("x < 1", "x < 3", otherwise=True, name="split")
     doubled = middle.map("k, x * 2 AS x, f, at", name="doubled")
     both = query.union(doubled, b, name="both")  # no source in common: identities are kept
-    diamond = query.union(low, a, name="diamond")  # a common source: identities are hashed
+    diamond = query.union(low, a, b, a, name="diamond")  # a source in common: the identities of all inputs are hashed
     query.output("everything", a)
     query.output("rest", rest.map("upper(k) AS k, _stime AS when", name="shouted"))
     query.output("both", both)
     query.output("diamond", diamond.filter("x IS NOT NULL", name="known"))
-    sums = both.aggregate("count(*) AS n, sum(x) AS x", by="k", window="10s", every="5s", name="sums")
+    sums = both.aggregate("count(*) AS n, sum(x) AS x", by="k", window="4s", every="2s", name="sums")
     query.output("sums", sums)
     query.output("large", sums.filter("n > 1", name="large").map("k, n", name="sizes"))
-    query.output("floats", a.aggregate("count(x) AS n, min(at) AS first", by="f, k", window="7s", name="floats"))
+    query.output(
+        "floats", a.aggregate("count(x) AS n, max(x) AS x, min(at) AS first", by="f, k", window="3s", name="floats")
+    )
     return query.diagram()
 
 
 def joins() -> Diagram:
-    """Joins with an equality, without one, and with itself; two outputs on one Join; a window behind a Join."""
+    """Joins with an equality, without one, and with itself; two outputs on one; a window and a Union behind a Join."""
     query = ab.Query("joins")
     a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
     b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
@@ -48,31 +50,41 @@ def joins() -> Diagram:
     query.output("other", other.map("lk, lx - rx AS d", name="difference"))
     query.output("less", left.join(right, on="lx < rx", within="1500ms", name="less"))
     query.output("twins", left.join(a.map("k AS k2, x AS x2", name="again"), on="lk = k2", within="1s", name="twins"))
-    query.output("per_key", equal.aggregate("count(*) AS n, max(rx) AS rx", by="lk", window="10s", name="per_key"))
+    query.output("per_key", equal.aggregate("count(*) AS n, max(rx) AS rx", by="lk", window="3s", name="per_key"))
+    mixed = query.union(left, equal.map("lk, rx AS lx", name="matched"), name="mixed")
+    query.output("mixed", mixed)  # no common origin, but a common source: identities are hashed
     return query.diagram()
 
 
 def script(random: Random, pushes: int) -> list[Push]:
     """Ties, times at a punctuation, late rows, one lane far ahead, one idle, boundaries, and the end of every lane."""
     lanes = (("a", None), ("b", "left"), ("b", "right"))
-    ahead = dict.fromkeys(lanes, 0.0)
+    reached = dict.fromkeys(lanes, 0.0)
     steps: list[Push] = []
-    for _ in range(pushes):
-        source, producer = random.choice(lanes[:2] if random.random() < 0.7 else lanes)
-        now = ahead[source, producer]
+    for number in range(pushes):
+        awake = lanes if number > pushes // 4 else lanes[:2]
+        source, producer = random.choice(awake) if random.random() < 0.4 else min(awake, key=reached.__getitem__)
+        now = reached[source, producer]
         if random.random() < 0.1:
-            steps.append(Push(source=source, producer=producer, boundary_us=_us(START) + round(now * 1e6)))
-            continue
-        rows = tuple(_row(random, now) for _ in range(random.randint(1, 8)))
-        steps.append(Push(source=source, producer=producer, rows=rows))
-        ahead[source, producer] = now + random.choice((0.0, 0.001, 0.5, 2.0, 9.0 if source == "b" else 1.0))
+            time_us = _us(START) + round(now * 1e6) + random.choice((0, 1, 500))
+            steps.append(Push(source=source, producer=producer, boundary_us=time_us))
+        else:
+            rows = [_row(random, now + _offset(random, source)) for _ in range(random.randint(1, 8))]
+            if source == "b":  # no disorder is allowed there: unsorted, most of its rows were late
+                rows.sort(key=lambda row: row["at"])  # type: ignore[arg-type, return-value]
+            steps.append(Push(source=source, producer=producer, rows=tuple(rows)))
+        reached[source, producer] = now + random.choice((0.0, 0.5, 1.0, 2.0, 9.0 if random.random() < 0.2 else 1.5))
     return [*steps, *[Push(source=source, producer=producer, close=True) for source, producer in lanes]]
 
 
-def _row(random: Random, now: float) -> dict[str, object]:
+def _offset(random: Random, source: str) -> float:
     """Most rows lie on a grid of half seconds, so that there are ties and times that equal a punctuation."""
-    offset = random.choice((-3.0, -1.0, -0.5, 0.0, 0.0, 0.5, 0.000001, 0.0005))
-    at = START + timedelta(seconds=max(0.0, now + offset))
+    back = (-3.0, -1.0, -0.5) if source == "a" else (-0.5,)
+    return random.choice((*back, 0.0, 0.0, 0.5, 0.000001, 0.0005))
+
+
+def _row(random: Random, second: float) -> dict[str, object]:
+    at = START + timedelta(seconds=max(0.0, second))
     return {"k": random.choice(KEYS), "x": random.choice(NUMBERS), "f": random.choice(FLOATS), "at": at}
 
 

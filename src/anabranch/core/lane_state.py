@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from anabranch import limits
@@ -72,7 +72,9 @@ class LaneState:
     producers: Mapping[str, Producer] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        value = {"format": FORMAT} | asdict(self)
+        value: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
+        value["format"] = FORMAT
+        value["producers"] = {name: (p.session, p.next_number, p.seen_us) for name, p in self.producers.items()}
         return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
 
     @classmethod
@@ -80,7 +82,10 @@ class LaneState:
         try:
             value = json.loads(data)
             found = value.pop("format")
-            producers = {name: Producer(**fields) for name, fields in value.pop("producers").items()}
+            producers = {
+                name: Producer(session=session, next_number=next_number, seen_us=seen_us)
+                for name, (session, next_number, seen_us) in value.pop("producers").items()
+            }
             state = cls(**value, producers=producers)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(

@@ -1,8 +1,8 @@
 """The JVM of this process: started with its messages in a file, ended with its children.
 
-Left to itself a JVM writes to our standard error: notes about its own start, and a traceback of every Python worker that
-was in the middle of an answer when its query was stopped. In a file, what matters can be told from what does not. It
-ignores Ctrl-C (PySpark sees to that, and its workers inherit it), so it is still there for a clean stop.
+Left to itself a JVM writes to our standard error: notes about its own start, and a traceback of every Python worker
+that was in the middle of an answer when its query was stopped. In a file, what matters can be told from what does not.
+It ignores Ctrl-C (PySpark sees to that, and its workers inherit it), so it is still there for a clean stop.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
     _messages, _read_bytes = messages, 0
     conf = SparkConf().setAll(list(settings))
     with messages.open("ab") as file:  # appending: it may be cut while the JVM writes
-        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})
+        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 

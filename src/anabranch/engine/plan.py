@@ -6,7 +6,7 @@ Compiles as a node does, against journals that nobody serves: Spark reads them o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -41,5 +41,5 @@ def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iter
 def plan_text(compiled: CompiledStage) -> str:
     """The physical plan of a stage, as Spark prints it."""
     frame = compiled.frame
-    execution = frame._jdf.queryExecution()
-    return str(frame.sparkSession._jvm.PythonSQLUtils.explainString(execution, "simple")).rstrip() + "\n"
+    jvm: Any = frame.sparkSession._jvm
+    return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "simple")).strip() + "\n"

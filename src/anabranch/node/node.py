@@ -22,7 +22,15 @@ from anabranch import failpoints, limits
 from anabranch.columns import arrow_schema
 from anabranch.engine.run import StageRun
 from anabranch.engine.session import SparkSettings, open_session
-from anabranch.errors import AnabranchError, ConfigError, DiskFull, OperatorError, QueryError, StreamNotFound
+from anabranch.errors import (
+    AnabranchError,
+    ConfigError,
+    DiskFull,
+    NodeUnreachable,
+    OperatorError,
+    QueryError,
+    StreamNotFound,
+)
 from anabranch.model.names import internal_stream, is_name, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
@@ -43,6 +51,7 @@ from anabranch.transport.wire import wire_schema
 
 _HOUSEKEEPING_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
+_FIRST_START_WAIT_S: Final = 5.0  # below the time that a client waits for an answer
 
 
 class Node:
@@ -62,7 +71,7 @@ class Node:
         self._origins = all_origins(self.diagram)
         self._stages: Final = stages(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram)
-        self._stores: list[Store] = []
+        self._stores: dict[Path, Store] = {}
         self._logs: dict[str, tuple[Store, Log]] = {}
         self._entries: dict[str, EntryPoint] = {}
         self._runners: dict[str, StageRunner] = {}
@@ -78,6 +87,7 @@ class Node:
     def start(self) -> None:
         """Returns when every stage runs. Pushes are accepted before that."""
         try:
+            self._open_stores()
             for source in self.diagram.sources:
                 self._open_source(source)
             self._server = FlightServer(self, self.settings.host, self.settings.port)
@@ -100,7 +110,7 @@ class Node:
             runner.stop()
         if self._server is not None:
             self._server.stop()
-        for store in self._stores:
+        for store in self._stores.values():
             store.close()
         self._directory.close()
 
@@ -123,8 +133,19 @@ class Node:
         """Why a stage has given up, if one has."""
         return next((runner.failed for runner in self._runners.values() if runner.failed is not None), None)
 
+    def _open_stores(self) -> None:
+        """All files before anything is written to one: a damaged one is found now, not when Spark has started.
+
+        What the stages wrote in earlier runs can be read from here on, while Spark is still starting.
+        """
+        for source in self.diagram.sources:
+            self._open_store(self._directory.source_file(source.name))
+        for stage in self._stages:
+            store = self._open_store(self._directory.stage_file(stage.name))
+            self._logs |= {name: (store, log) for name, log in store.logs.items()}
+
     def _open_source(self, source: Source) -> None:
-        store = self._open_store(self._directory.source_file(source.name))
+        store = self._stores[self._directory.source_file(source.name)]
         schema = arrow_schema((column.name, column.type or "") for column in source.schema)
         self._create_log(store, source.name, schema, "source")
         self._create_log(store, late_stream(source.name), schema, "late")
@@ -158,7 +179,7 @@ class Node:
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
         )
-        store = self._open_store(self._directory.stage_file(stage.name))
+        store = self._stores[self._directory.stage_file(stage.name)]
         for stream, schema in run.compiled.schemas.items():
             self._create_log(store, stream, schema, "internal" if stream == internal_stream(stage.root) else "output")
         self._runners[stage.name] = StageRunner(
@@ -174,9 +195,8 @@ class Node:
         )
 
     def _open_store(self, path: Path) -> Store:
-        store = Store.open(path)
-        self._stores.append(store)
-        return store
+        self._stores[path] = Store.open(path)
+        return self._stores[path]
 
     def _create_log(self, store: Store, name: str, schema: pa.Schema, kind: str) -> None:
         """The log, with the stages that read it as named readers from its first segment on."""
@@ -261,17 +281,10 @@ class Node:
     # --- ports: what the Flight server calls -----------------------------------------------------------------------
 
     def streams(self) -> list[StreamInfo]:
-        return [
-            StreamInfo(
-                name=name,
-                kind=log.spec.kind,  # type: ignore[arg-type]
-                schema=wire_schema(log.spec.schema),
-                incarnation=log.incarnation,
-                first_id=log.first_id(),
-                last_id=log.last_id(),
-            )
-            for name, (_, log) in sorted(self._logs.items())
-        ]
+        return [_stream_info(log) for _, (_, log) in sorted(self._logs.items())]
+
+    def stream(self, name: str) -> StreamInfo:
+        return _stream_info(self._log(name)[1])
 
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         store, log = self._log(request.stream)
@@ -295,6 +308,8 @@ class Node:
             raise StreamNotFound(
                 f"Stream {stream!r} is now incarnation {log.incarnation}.", remedy="Read it from start."
             )
+        if position.id + 1 < log.first_id():
+            return  # it is trimmed already: an old acknowledgement that was overtaken
         with store.transaction() as transaction:
             transaction.acknowledge(stream, reader, log.seq_before_id(position.id + 1))
             transaction.trim(stream, now_us=_now_us())
@@ -341,18 +356,20 @@ class Node:
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
             "stages": {
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
-                for name, runner in self._runners.items()
+                for name, runner in list(self._runners.items())
             },
-            "streams": {name: log.statistics() for name, (_, log) in self._logs.items()},
+            "streams": {name: log.statistics() for name, (_, log) in list(self._logs.items())},
         }
 
     def wait_caught_up(self, timeout_s: float) -> bool:
-        """Waits until every stage has logged all that its journals hold; False if that takes too long."""
+        """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""
         deadline = time.monotonic() + timeout_s
-        while not all(runner.caught_up() for runner in self._runners.values()):
-            if time.monotonic() > deadline or self.failure():
-                return False
-            time.sleep(0.02)
+        for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
+            mark = runner.mark()
+            while not runner.reached(mark):
+                if time.monotonic() > deadline or self.failure():
+                    return False
+                time.sleep(0.02)
         return True
 
     def _waits_for(self, stage: Stage) -> dict[str, object] | None:
@@ -382,8 +399,9 @@ class Node:
 
     def _log(self, stream: str) -> tuple[Store, Log]:
         known = {output.name for output in self.diagram.outputs}
-        if stream in known and stream not in self._logs:
-            self._ready.wait(limits.PUSH_WAIT_S)  # Spark is still starting, and it alone knows the output's columns
+        # On a first start Spark alone knows the output's columns: clients try again until it has told them.
+        if stream in known and stream not in self._logs and not self._ready.wait(_FIRST_START_WAIT_S):
+            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
         if stream not in self._logs:
             raise StreamNotFound(f"There is no stream {stream!r}.", remedy=f"Streams: {', '.join(sorted(self._logs))}.")
         return self._logs[stream]
@@ -408,6 +426,17 @@ def _checked(diagram: Diagram) -> Diagram:
     if problems:
         raise QueryError(diagram.name, problems)
     return diagram
+
+
+def _stream_info(log: Log) -> StreamInfo:
+    return StreamInfo(
+        name=log.name,
+        kind=log.spec.kind,  # type: ignore[arg-type]
+        schema=wire_schema(log.spec.schema),
+        incarnation=log.incarnation,
+        first_id=log.first_id(),
+        last_id=log.last_id(),
+    )
 
 
 def _now_us() -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from anabranch import limits
@@ -32,6 +33,14 @@ _HEADER: Final = (TID, STIME, ORIGIN)
 def stage_reader(stage: str) -> str:
     """The name under which a stage reads its journals."""
     return f"stage:{stage}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """A moment in the journals of a stage: their last segments, and the watermark that their punctuations make."""
+
+    ends: Mapping[str, int]
+    watermark_us: int
 
 
 class StageRunner:
@@ -68,8 +77,10 @@ class StageRunner:
         self._sink_error: AnabranchError | None = None
         self._tries = 0
         self._next_try = 0.0
+        self._failure_noted = False
         self._rows_out = 0
-        self._pending_punctuation = False
+        self._watermark_us = 0
+        self._next_watermark_us = 0
         self._ends: dict[str, int] = {}
 
     # --- life ------------------------------------------------------------------------------------------------------
@@ -79,20 +90,30 @@ class StageRunner:
         for stream in self._inputs:
             journal_punctuation(stream)
         self._sink_error = None
+        self._failure_noted = False
         self._run.start(self._log_batch)
 
     def watch(self, journal_punctuation: Callable[[str], None]) -> None:
         """Called every now and then: starts a query again that has ended by itself."""
         if self._run.running or self.failed is not None or self._stopping():
             return
-        error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
-        if self.last_error is not error:
+        if not self._failure_noted:
+            error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
             self._note_failure(error)
         if time.monotonic() >= self._next_try and self.failed is None:
+            self._start_again(journal_punctuation)
+
+    def _start_again(self, journal_punctuation: Callable[[str], None]) -> None:
+        try:
             self.start(journal_punctuation)
+        except Exception as error:  # whatever the disk or Spark says: the housekeeper lives on, the next try may do better
+            ours = EngineError(f"Stage {self.stage.name} could not be started again: {error}")
+            self._note_failure(error if isinstance(error, AnabranchError) else ours)
 
     def _note_failure(self, error: AnabranchError) -> None:
+        """Once for each time that the query ended: it decides when to try again, or that it is of no use."""
         self.last_error = error
+        self._failure_noted = True
         if isinstance(error, InvariantBroken | StateError):
             self.failed = error
             return
@@ -110,7 +131,7 @@ class StageRunner:
 
     def punctuation_is_pending(self) -> bool:
         """Whether the last batch raised a punctuation whose results only the next, empty batch will show."""
-        return self._pending_punctuation
+        return self._waits and self._next_watermark_us > self._watermark_us
 
     # --- one batch -------------------------------------------------------------------------------------------------
 
@@ -131,6 +152,7 @@ class StageRunner:
         for stream, seq in batch.starts:  # what this batch starts after, Spark has committed
             self.acknowledged[stream] = max(seq, self.acknowledged.get(stream, 0))
         self._ends = dict(batch.ends)
+        self._watermark_us = batch.watermark_us
         self._tries = 0
         self.last_error = None
 
@@ -154,8 +176,7 @@ class StageRunner:
                 )
             )
         self._rows_out += sum(table.num_rows for table in batch.tables.values())
-        next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
-        self._pending_punctuation = self._waits and next_watermark_us > batch.watermark_us
+        self._next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
 
     def _last_batch(self) -> Batch | None:
         record = self.store.last_batch()
@@ -173,10 +194,16 @@ class StageRunner:
 
     # --- looking in ------------------------------------------------------------------------------------------------
 
-    def caught_up(self) -> bool:
-        """Whether everything in the journals has been logged, and no punctuation waits for its empty batch."""
-        read = all(self._ends.get(name, 0) == log.end_seq() for name, log in self._inputs.items())
-        return read and not self._pending_punctuation
+    def mark(self) -> Mark:
+        """What the journals hold now."""
+        watermark_us = floor_ms(min(smallest(log.punctuations(), self._origins(n)) for n, log in self._inputs.items()))
+        ends = {name: log.end_seq() for name, log in self._inputs.items()}
+        return Mark(ends=ends, watermark_us=watermark_us if self._waits else 0)
+
+    def reached(self, mark: Mark) -> bool:
+        """Whether all that the journals held at the mark is logged, with the results that its punctuations allow."""
+        read = all(self._ends.get(name, 0) >= end for name, end in mark.ends.items())
+        return read and self._watermark_us >= mark.watermark_us
 
     def statistics(self) -> dict[str, Any]:
         """State and last error, rows out, how far behind each journal, and how long a batch takes."""
@@ -189,7 +216,7 @@ class StageRunner:
             "state": state,
             "error": str(self.failed or self.last_error or "") or None,
             "inputs": {name: {"lag_rows": rows} for name, rows in lag.items()},
-            "caught_up": self.caught_up(),
+            "caught_up": self.reached(self.mark()),
             "rows_out": self._rows_out,
             **self._run.statistics(),
         }

@@ -33,7 +33,7 @@ class StateDirectory:
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
         try:
-            for name in ("sources", "stages", "checkpoints"):
+            for name in _PARTS:
                 (path / name).mkdir(parents=True, exist_ok=True)
             self._lock = _take_lock(path)
             self._claim(diagram)
@@ -73,6 +73,8 @@ class StateDirectory:
             return
         try:
             found = json.loads(marker.read_text())
+            if not isinstance(found, dict) or (found.get("format") == FORMAT and "query" not in found):
+                raise ValueError("it does not say which query it belongs to")
         except (OSError, ValueError) as error:
             raise StateError(
                 f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
@@ -116,6 +118,9 @@ def _refuse_foreign(path: Path) -> None:
         raise StateError(f"{path} is not a directory.", remedy="Give another --state.")
     if path.is_dir() and not (path / "node.json").exists():
         strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in _OURS)
+        strangers += sorted(
+            f"{name}/{entry.name}" for name in _PARTS if (path / name).is_dir() for entry in (path / name).iterdir()
+        )
         if strangers:
             raise StateError(
                 f"{path} is not a state directory of Anabranch: it holds {', '.join(strangers[:5])} and no node.json.",
@@ -123,8 +128,9 @@ def _refuse_foreign(path: Path) -> None:
             )
 
 
-_OURS: Final = frozenset({"lock", "node.json.new", "sources", "stages", "checkpoints"})
-"""What a node that was killed during its very first start may have left."""
+_PARTS: Final = ("sources", "stages", "checkpoints")
+_OURS: Final = frozenset({"lock", "node.json.new", *_PARTS})
+"""What a node that was killed during its very first start may have left; the parts are empty until node.json is there."""
 
 
 def _take_lock(path: Path) -> IO[str]:

@@ -50,12 +50,12 @@ def parse(values: pa.Array, field: pa.Field, first_row: int = 0) -> pa.Array:
     return _cast(values, field, lambda part: _parse(part, field.type), first_row)
 
 
-def check_names(names: Iterable[str], schema: pa.Schema, where: str = "") -> None:
-    """Exactly the columns of the source, in any order; otherwise say which, and what may have been meant."""
+def check_names(names: Iterable[str], schema: pa.Schema, *, some: bool = False) -> None:
+    """Exactly the columns of the source, or with ``some`` at most those; otherwise say what may have been meant."""
     given = list(names)
     wanted = list(schema.names)
     unknown = [name for name in given if name not in wanted]
-    missing = [name for name in wanted if name not in given]
+    missing = [] if some else [name for name in wanted if name not in given]
     twice = sorted({name for name in given if given.count(name) > 1}) if len(set(given)) < len(given) else []
     if not unknown and not missing and not twice:
         return
@@ -64,7 +64,7 @@ def check_names(names: Iterable[str], schema: pa.Schema, where: str = "") -> Non
     problems += [f"given twice {_list(twice)}"] if twice else []
     close = [match for name in unknown for match in difflib.get_close_matches(name, wanted, n=1)]
     hint = f"Did you mean {_list(close)}? " if close else ""
-    raise PushRefused(f"{where}Columns: {'; '.join(problems)}.", remedy=f"{hint}The source has: {', '.join(wanted)}.")
+    raise PushRefused(f"Columns: {'; '.join(problems)}.", remedy=f"{hint}The source has: {', '.join(wanted)}.")
 
 
 def earliest(failures: list[PushRefused]) -> PushRefused:

@@ -98,6 +98,10 @@ class NodePorts(Protocol):
 
     def streams(self) -> list[StreamInfo]: ...
 
+    def stream(self, name: str) -> StreamInfo:
+        """One stream, or ``StreamNotFound``. One that a starting node will have is ``NodeUnreachable`` until then."""
+        ...
+
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         """Batches of the wire schema, in log order, beginning with the tuple after ``request.start``.
 

@@ -1,8 +1,8 @@
 """What people have in their hands (tables, data frames, dicts, JSON lines, CSV) into batches of a source's schema.
 
 Vectorised; single rows are looked at only to say which one is wrong. An error carries the row, counted over the whole
-input, and says what is wrong with it; nothing is guessed, dropped or filled in: every row has every column, NULL is
-written.
+input, and says what is wrong with it; nothing is guessed or dropped. An object may leave columns out, which are NULL
+then; what it has must be known. A table or CSV file has all columns.
 """
 
 from __future__ import annotations
@@ -90,9 +90,9 @@ def _arrow_batches(rows: Rows, schema: pa.Schema) -> list[pa.RecordBatch]:
 def _from_dicts(rows: Sequence[Mapping[str, object]], schema: pa.Schema) -> pa.RecordBatch:
     names = set(schema.names)
     for number, row in enumerate(rows):
-        if row.keys() != names:
+        if not row.keys() <= names:
             _refuse_names(row, schema, number)
-    arrays = [_python_values([row[field.name] for row in rows], field) for field in schema]
+    arrays = [_python_values([row.get(field.name) for row in rows], field) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
 
@@ -117,7 +117,7 @@ def _fits(value: object, wanted: pa.DataType) -> bool:
 
 def _refuse_names(row: Mapping[str, object], schema: pa.Schema, number: int) -> None:
     try:
-        casting.check_names(row, schema)
+        casting.check_names(row, schema, some=True)
     except PushRefused as error:
         raise casting.refused(number, error.message, error.remedy) from None
 
@@ -181,7 +181,6 @@ def from_json_lines(data: bytes, schema: pa.Schema, *, first_row: int = 0) -> pa
         bad = _first_bad_line(lines, schema)
         from_json_lines(b"\n".join(lines[:bad]), schema, first_row=first_row)  # an earlier row may be bad otherwise
         raise _json_problem(lines[bad], schema, first_row + bad)
-    _check_given(table, lines, schema, first_row)
     arrays = [column.combine_chunks() for column in table.columns]
     converts = [casting.parse if _as_text(field.type) else casting.convert for field in schema]
     return _build(converts, arrays, schema, first_row)
@@ -219,21 +218,6 @@ def _first_bad_line(lines: Sequence[bytes], schema: pa.Schema) -> int:
     return low
 
 
-def _check_given(table: pa.Table, lines: Sequence[bytes], schema: pa.Schema, first_row: int) -> None:
-    """A column that is absent reads as NULL: look at the lines that have one, whether it is written."""
-    suspects = {
-        row
-        for column in table.columns
-        if column.null_count
-        for row in column.is_null().to_numpy().nonzero()[0].tolist()
-    }
-    names = set(schema.names)
-    for row in sorted(suspects):
-        given = json.loads(lines[row])
-        if given.keys() != names:
-            _refuse_names(given, schema, first_row + row)
-
-
 def _json_problem(line: bytes, schema: pa.Schema, row: int) -> PushRefused:
     try:
         value = json.loads(line)
@@ -242,10 +226,12 @@ def _json_problem(line: bytes, schema: pa.Schema, row: int) -> PushRefused:
     if not isinstance(value, dict):
         return casting.refused(row, "it is not a JSON object.", "Write one JSON object per line.")
     try:
-        casting.check_names(value, schema)
+        casting.check_names(value, schema, some=True)
     except PushRefused as error:
         return casting.refused(row, error.message, error.remedy)
     for field in schema:
+        if field.name not in value:
+            continue
         one = json.dumps({field.name: value[field.name]}).encode()
         if _parse_json([one], pa.schema([field])) is None:
             wanted = "text" if _as_text(field.type) or pt.is_string(field.type) else f"a {field.type}"

@@ -249,13 +249,11 @@ class _Service(flight.FlightServerBase):
     # --- shared ----------------------------------------------------------------------------------------------------
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
-        known = {info.name: info for info in self._ports.streams() if kind in (None, info.kind)}
-        if name not in known:
-            what = kind or "stream"
-            raise StreamNotFound(
-                f"This node has no {what} {name!r}.", remedy=f"It has: {', '.join(sorted(known)) or 'none'}."
-            )
-        return known[name]
+        info = self._ports.stream(name)
+        if kind not in (None, info.kind):
+            known = sorted(other.name for other in self._ports.streams() if other.kind == kind)
+            raise StreamNotFound(f"This node has no {kind} {name!r}.", remedy=f"It has: {', '.join(known) or 'none'}.")
+        return info
 
 
 @contextmanager

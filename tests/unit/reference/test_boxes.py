@@ -171,7 +171,7 @@ def test_null_is_a_group_and_not_the_empty_string() -> None:
 
 def test_zeros_are_one_group_and_so_are_nans() -> None:
     box = AggregateBox(aggregate("g", "a", "count(*) AS n", ("k",), 10_000), {"k": "double"}, ["a/0"])
-    keys = [0.0, -0.0, math.nan, float("nan")]
+    keys = [-0.0, 0.0, math.nan, float("nan")]
     box.process(0, [row("a/0", 1, n, k=key) for n, key in enumerate(keys)])
     zero, nan = box.close(10_000)[0]
     assert (zero.values["n"], nan.values["n"]) == (2, 2)

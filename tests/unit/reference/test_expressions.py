@@ -83,6 +83,7 @@ def type_of(text: str) -> str:
         ("dec - -1", "decimal(6,2)", Decimal("13.34")),
         ("dec * dec", "decimal(11,4)", Decimal("152.2756")),
         ("dec / 3", "decimal(9,6)", Decimal("4.113333")),
+        ("dec / dec", "decimal(13,8)", Decimal(1)),
         ("dec % 5", "decimal(3,2)", Decimal("2.34")),
         ("dec + d", "double", 14.84),
         ("s || 'c'", "string", "Abc"),

@@ -59,6 +59,12 @@ class FakeNode:
             StreamInfo(name="ping.late", kind="late", first_id=1, last_id=0, **common),
         ]
 
+    def stream(self, name: str) -> StreamInfo:
+        known = {info.name: info for info in self.streams()}
+        if name not in known:
+            raise StreamNotFound(f"This node has no stream {name!r}.", remedy=f"It has: {', '.join(known)}.")
+        return known[name]
+
     @property
     def last_id(self) -> int:
         return sum(batch.num_rows for batch in self.batches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
 
@@ -116,8 +117,7 @@ def test_nothing_is_no_rows() -> None:
         ("[1]", "it is not a JSON object."),
         ('{"name":"a","x":1} {"name":"b","x":2}', "it is not JSON: Extra data"),
         ('{"name":"a","x":1,"x":2}', "a column is given twice."),
-        ('{"name":"a"}', "Columns: missing 'x'."),
-        ('{"nam":"a","x":1}', "Columns: unknown 'nam'; missing 'name'."),
+        ('{"nam":"a","x":1}', "Columns: unknown 'nam'."),
     ],
 )
 def test_the_first_bad_json_line_is_named_with_its_reason(line: str, why: str) -> None:
@@ -166,8 +166,16 @@ def test_csv_columns_are_checked_by_name() -> None:
 
 def test_a_bad_dict_is_named() -> None:
     assert refusal(to_batches, [{"name": "a", "x": 1.0}, {"name": "a", "x": "b"}], XN).row == 1
-    error = refusal(to_batches, [{"name": "a", "x": 1.0}, {"name": "a"}], XN)
-    assert (error.row, error.message) == (1, "Row 2: Columns: missing 'x'.")
+    error = refusal(to_batches, [{"name": "a", "x": 1.0}, {"name": "a", "y": 1.0}], XN)
+    assert (error.row, error.message) == (1, "Row 2: Columns: unknown 'y'.")
+
+
+def test_an_object_may_leave_out_what_is_null() -> None:
+    rows = [{"name": "a", "x": 1.0}, {"name": "b"}, {"x": 2.0}]
+    expected = [{"name": "a", "x": 1.0}, {"name": "b", "x": None}, {"name": None, "x": 2.0}]
+    assert to_batches(rows, XN)[0].to_pylist() == expected
+    lines = "\n".join(json.dumps(row) for row in rows).encode()
+    assert from_json_lines(lines, XN).to_pylist() == expected
 
 
 @pytest.mark.parametrize(
@@ -221,9 +229,9 @@ def test_a_pipe_gives_the_same_rows_however_it_is_cut(expected: list[tuple[str, 
 
 def test_a_bad_row_of_a_pipe_is_counted_over_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "CHUNK_BYTES", 64)
-    text = b'{"name":"a","x":1}\n' * 50 + b'{"name":"a"}\n'
+    text = b'{"name":"a","x":1}\n' * 50 + b'{"nme":"a"}\n'
     error = refusal(list, read_text(io.BytesIO(text), "json", XN))
-    assert (error.row, error.message) == (50, "Row 51: Columns: missing 'x'.")
+    assert (error.row, error.message) == (50, "Row 51: Columns: unknown 'nme'.")
 
 
 def test_a_last_line_without_newline_counts() -> None:

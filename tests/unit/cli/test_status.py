@@ -1,0 +1,119 @@
+"""How a node is, for people: tables, and one sentence that names whom everything waits for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from anabranch.cli.status import slowest_lane
+from anabranch.model.times import CLOSED_US, SECOND
+from tests.unit.cli.conftest import Cli, TalkingNode
+
+NOON_US = 1_769_860_800 * SECOND
+
+
+def lane(punctuation_us: int, *, silent_s: float = 0.5, closed: bool = False) -> dict[str, Any]:
+    return {
+        "next_number": 11,
+        "punctuation_us": punctuation_us,
+        "silent_us": int(silent_s * SECOND),
+        "closed": closed,
+    }
+
+
+def a_node(**lanes: dict[str, Any]) -> dict[str, Any]:
+    sources = {
+        name: {"rows_in": 1234, "bytes_in": 9, "late_rows": 2, "lanes": {f"{name}/0": facts}}
+        for name, facts in lanes.items()
+    }
+    return {
+        "query": "slow_paths",
+        "address": "127.0.0.1:7700",
+        "state": "running",
+        "intake": "open",
+        "uptime_s": 75.5,
+        "sources": sources,
+        "stages": {
+            "join_1": {
+                "state": "running",
+                "error": None,
+                "inputs": {"ping": {"lag_rows": 40}, "load": {"lag_rows": 2}},
+                "caught_up": False,
+                "rows_out": 17,
+                "batches": 3,
+                "batch_ms": 210.4,
+                "running": True,
+                "waits_for": {"origin": "load/0", "punctuation_us": NOON_US, "punctuation": "noon"},
+            }
+        },
+        "streams": {
+            "network_problems": {
+                "kind": "output",
+                "incarnation": "a1",
+                "rows": 17,
+                "bytes": 123_456,
+                "first_id": 1,
+                "last_id": 17,
+                "rows_in": 17,
+                "readers": {"desk": {"seq": 3, "lag_rows": 5}},
+                "cut_off": ["slow"],
+            }
+        },
+    }
+
+
+def test_the_tables_say_what_there_is(
+    cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    node.told = a_node(ping=lane(NOON_US), load=lane(NOON_US - SECOND))
+    result = cli("status", address)
+    assert result.exit_code == 0, result.output
+    told = result.stdout
+    assert "query slow_paths at 127.0.0.1:7700: running, up 1 min 16 s" in told
+    words = [" ".join(line.split()) for line in told.splitlines()]
+    assert "ping 1,234 rows in, 2 late" in words
+    assert "load/0 10 2026-01-31 11:59:59.000000 0.5 s" in words
+    assert "join_1 running 42 17 3 210 load/0 at 2026-01-31 12:00:00.000000" in words
+    assert "network_problems output 17 123.5 kB 1-17 a1 desk (5 behind)" in words
+    assert "slow (cut off)" in words
+
+
+def test_troubles_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = a_node(ping=lane(NOON_US)) | {"intake": "Intake has stopped: 3 MiB are free."}
+    node.told["stages"]["join_1"] |= {"state": "failed", "error": "Stage join_1 failed in Spark."}  # type: ignore[index]
+    told = cli("status", address).stdout
+    assert "Intake has stopped" in told
+    assert "stage join_1: Stage join_1 failed in Spark." in told
+
+
+def test_json_is_everything(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = a_node(ping=lane(NOON_US))
+    assert json.loads(cli("status", address, "--json").stdout) == node.told
+
+
+def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = a_node(ping=lane(0)) | {"stages": {}, "streams": {}, "state": "starting"}
+    assert cli("status", address).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("ping", "load", "sentence"),
+    [
+        (lane(NOON_US), lane(NOON_US - SECOND), "No lane holds the others. The slowest, load/0,"),
+        (lane(NOON_US), lane(0), "Everything waits for lane load/0, which has not sent anything yet."),
+        (
+            lane(NOON_US),
+            lane(NOON_US - 65 * SECOND, silent_s=70),
+            "1 min 5 s of stream time behind the first, and silent for 1 min 10 s. "
+            "If nothing more comes from it: anabranch source close 127.0.0.1:7700 load 0",
+        ),
+        (lane(NOON_US), lane(CLOSED_US, closed=True), "The slowest, ping/0,"),
+        (lane(CLOSED_US, closed=True), lane(CLOSED_US, closed=True), "All lanes are closed"),
+    ],
+    ids=["together", "never sent", "behind", "closed", "all closed"],
+)
+def test_the_lane_that_all_wait_for_is_named(ping: dict[str, Any], load: dict[str, Any], sentence: str) -> None:
+    assert sentence in slowest_lane(a_node(ping=ping, load=load))

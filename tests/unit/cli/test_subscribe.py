@@ -1,0 +1,113 @@
+"""Reading a stream on the command line: as JSON lines, as a table, by name, and for as long as someone reads."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Callable
+
+import pyarrow as pa
+import pytest
+
+from anabranch.model.header import Kind
+from anabranch.model.position import Position
+from tests.unit.cli.conftest import Cli, TalkingNode
+from tests.unit.transport.fake_node import pings, tuples
+
+Program = Callable[..., subprocess.Popen[bytes]]
+
+
+def rows_of(output: str) -> list[dict[str, object]]:
+    return [json.loads(line) for line in output.splitlines()]
+
+
+def boundary(node: TalkingNode) -> pa.RecordBatch:
+    return tuples(pings(0.0), node.last_id + 1, Kind.BOUNDARY)
+
+
+def test_json_lines_have_the_header_and_iso_times(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.5, 2.5), 1)]
+    result = cli("subscribe", address, "ping", "--no-follow")
+    assert result.exit_code == 0, result.output
+    first, second = rows_of(result.stdout)
+    header = {"_kind": 0, "_id": 1, "_tid": 1, "_stime": "1970-01-01T00:00:00.000001Z", "_origin": "ping/0"}
+    assert first == header | {"source": "a", "target": "b", "rtt_ms": 1.5, "hops": 3, "sent": None}
+    assert second["_id"] == 2
+
+
+def test_a_table_has_a_heading_and_aligned_columns(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.5, 250.0), 1)]
+    result = cli("subscribe", address, "ping", "--no-follow", "--format", "table")
+    heading, line, first, second = result.stdout.splitlines()
+    assert heading.split() == ["_id", "_stime", "source", "target", "rtt_ms", "hops", "sent"]
+    assert set(line) == {"─", " "}
+    assert first.split() == ["1", "1970-01-01T00:00:00.000001Z", "a", "b", "1.5", "3", "NULL"]
+    assert len(first) == len(second)
+
+
+def test_boundaries_are_shown_only_when_asked_for(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [boundary(node)]
+    assert cli("subscribe", address, "ping", "--no-follow").stdout == ""
+    shown = rows_of(cli("subscribe", address, "ping", "--no-follow", "--boundaries").stdout)
+    assert [row["_kind"] for row in shown] == [2]
+    assert "BOUNDARY" in cli("subscribe", address, "ping", "--no-follow", "--boundaries", "--format", "table").stdout
+
+
+def test_it_begins_where_it_is_told(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.0, 2.0, 3.0), 1)]
+    after = cli("subscribe", address, "ping", "--no-follow", "--from", "a1:2")
+    assert [row["_id"] for row in rows_of(after.stdout)] == [3]
+    nothing = cli("subscribe", address, "ping", "--no-follow", "--from", "end")
+    assert nothing.stdout == ""
+
+
+@pytest.mark.parametrize("start", ["middle", "a1:x", "b2:1"])
+def test_a_place_that_is_none_is_an_error_of_the_user(cli: Cli, node: TalkingNode, address: str, start: str) -> None:
+    result = cli("subscribe", address, "ping", "--no-follow", "--from", start)
+    assert result.exit_code == 2
+    assert result.stderr.startswith("error[")
+
+
+def test_a_limit_ends_a_read_that_follows(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.0, 2.0), 1), tuples(pings(3.0, 4.0), 3)]
+    result = cli("subscribe", address, "ping", "--from", "start", "--limit", "3")
+    assert [row["_id"] for row in rows_of(result.stdout)] == [1, 2, 3]
+
+
+def test_a_named_reader_says_what_it_has_shown_and_goes_on_there(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.0, 2.0, 3.0), 1)]
+    cli("subscribe", address, "ping", "--reader", "desk", "--limit", "2")
+    assert node.readers == {("ping", "desk"): Position("a1", 2)}
+    log = {"incarnation": "a1", "last_id": 3, "readers": {"desk": {"seq": 1, "lag_rows": 1}}}
+    node.told = {"state": "running", "streams": {"ping": log}}
+    again = cli("subscribe", address, "ping", "--reader", "desk", "--no-follow")
+    assert [row["_id"] for row in rows_of(again.stdout)] == [3]
+
+
+def test_a_stream_that_is_not_there_is_named_with_those_that_are(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = {"state": "running"}
+    result = cli("subscribe", address, "pong", "--no-follow")
+    assert result.exit_code == 2
+    assert "pong" in result.stderr
+    assert "ping.late" in result.stderr
+
+
+def test_head_ends_it_silently(program: Program, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(*map(float, range(1000))), 1 + 1000 * number) for number in range(20)]
+    with program("subscribe", address, "ping", "--from", "start") as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        assert json.loads(process.stdout.readline())["_id"] == 1
+        process.stdout.close()
+        assert (process.wait(20), process.stderr.read()) == (0, b"")
+
+
+def test_ctrl_c_ends_it_silently(program: Program, node: TalkingNode, address: str) -> None:
+    node.batches = [tuples(pings(1.0), 1)]
+    with program("subscribe", address, "ping", "--from", "start") as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=20) == (b"", b"")
+        assert process.returncode == 130

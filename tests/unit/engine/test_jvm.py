@@ -1,0 +1,43 @@
+"""What the JVM of a process says: read once, without what every start says, and never more than a bounded file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from anabranch.engine import jvm
+
+
+@pytest.fixture
+def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "messages"
+    monkeypatch.setattr(jvm, "_messages", path)
+    monkeypatch.setattr(jvm, "_read_bytes", 0)
+    return path
+
+
+def test_without_a_jvm_there_is_nothing_to_read(messages: Path) -> None:
+    assert jvm.new_messages() == []
+
+
+def test_each_line_is_read_once_and_noise_never(messages: Path) -> None:
+    with messages.open("a") as file:
+        file.write('WARNING: Using incubator modules: jdk.incubator.vector\nSetting default log level to "OFF".\n')
+        file.write("java.lang.OutOfMemoryError: Java heap space\n")
+        file.flush()
+        assert jvm.new_messages() == ["java.lang.OutOfMemoryError: Java heap space"]
+        assert jvm.new_messages() == []
+        file.write("again\n")
+        file.flush()
+        assert jvm.new_messages() == ["again"]
+
+
+def test_what_was_read_does_not_fill_the_disk(messages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jvm, "MESSAGES_BYTES", 10)
+    with messages.open("a") as file:
+        for text in ("a long message", "another"):
+            file.write(f"{text}\n")
+            file.flush()
+            assert jvm.new_messages() == [text]
+    assert messages.stat().st_size <= 10
