@@ -1,4 +1,5 @@
-"""What the engine relies on in Spark, pinned: hashes, the place of the watermark, settings, and errors that name a box."""
+"""What the engine relies on in Spark, pinned: hashes, the place of the watermark, settings, and errors that name a
+box."""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ VALUES: dict[str, list[object]] = {
     "date": [date(1970, 1, 1), date(2026, 11, 15), None],
     "timestamp": [datetime(1970, 1, 1, tzinfo=UTC), datetime(2026, 11, 15, 1, 2, 3, 4, tzinfo=UTC), None],
     "decimal(10,2)": [Decimal("0.00"), Decimal("-12345678.90"), None],
-    "decimal(38,4)": [Decimal("0"), Decimal("1234567890123456789012.3456"), Decimal("-1"), Decimal("-128"), None],
+    "decimal(38,4)": [Decimal(0), Decimal("1234567890123456789012.3456"), Decimal(-1), Decimal(-128), None],
 }
 
 

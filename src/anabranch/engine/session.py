@@ -38,6 +38,8 @@ REQUIRED: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
+    # A crash or a full disk while offsets/0 is written leaves a temporary file, which must not end the query for ever.
+    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
 }

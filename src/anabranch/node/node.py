@@ -26,6 +26,7 @@ from anabranch.errors import (
     AnabranchError,
     ConfigError,
     DiskFull,
+    InvariantBroken,
     NodeUnreachable,
     OperatorError,
     QueryError,
@@ -39,9 +40,10 @@ from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.state import StateDirectory
+from anabranch.node.trimming import trim_log
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query
-from anabranch.query.graph import Stage, all_origins, origins, stages
+from anabranch.query.graph import Stage, all_origins, origins, sources_of, stages
 from anabranch.query.validate import validate
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
@@ -79,6 +81,7 @@ class Node:
         self._stopping = threading.Event()
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
+        self._housekeeping_error: AnabranchError | None = None
         self._intake_stopped: str | None = None
         self._started = time.monotonic()
 
@@ -130,8 +133,9 @@ class Node:
         return self._server.address
 
     def failure(self) -> AnabranchError | None:
-        """Why a stage has given up, if one has."""
-        return next((runner.failed for runner in self._runners.values() if runner.failed is not None), None)
+        """Why the node cannot go on: a stage has given up, or the housekeeper has failed."""
+        failed = (runner.failed for runner in list(self._runners.values()) if runner.failed is not None)
+        return self._housekeeping_error or next(failed, None)
 
     def _open_stores(self) -> None:
         """All files before anything is written to one: a damaged one is found now, not when Spark has started.
@@ -210,8 +214,7 @@ class Node:
                 limit_bytes=self.settings.log_bytes,
             )
         )
-        readers = {stage_reader(stage.name) for stage in self._stages if name in stage.inputs}
-        missing = readers - log.readers().keys()
+        missing = self._stage_readers(name) - log.readers().keys()
         if missing:
             with store.transaction() as transaction:
                 for reader in missing:
@@ -227,6 +230,13 @@ class Node:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
+        try:
+            self._tick_watch_and_trim()
+        except Exception as error:  # a node whose housekeeper is gone looks alive and is not: tell it, and end
+            ours = InvariantBroken(f"The node's housekeeper failed: {error!r}.", remedy="Restart it, and report this.")
+            self._housekeeping_error = error if isinstance(error, AnabranchError) else ours
+
+    def _tick_watch_and_trim(self) -> None:
         trimmed = time.monotonic()
         while not self._stopping.wait(_HOUSEKEEPING_S):
             self._watch_disk()
@@ -261,22 +271,15 @@ class Node:
         return self._directory.free_bytes() < self.settings.disk_reserve_bytes
 
     def _trim(self) -> None:
-        """Stores what the stages have acknowledged, makes room, and deletes what nobody needs."""
-        acknowledged: dict[str, dict[str, int]] = {}
-        for runner in self._runners.values():
-            for stream, seq in runner.acknowledged.items():
-                acknowledged.setdefault(stream, {})[stage_reader(runner.stage.name)] = seq
-        for name, (store, log) in self._logs.items():
-            news = {
-                reader: seq for reader, seq in acknowledged.get(name, {}).items() if log.readers().get(reader, 0) < seq
-            }
-            if not news and log.readers():
-                continue
-            with store.transaction() as transaction:
-                for reader, seq in news.items():
-                    transaction.acknowledge(name, reader, seq)
-                transaction.make_room(name, now_us=_now_us())
-                transaction.trim(name, now_us=_now_us())
+        """Stores what the stages have acknowledged, and lets every log forget what nobody needs."""
+        for name, (store, log) in list(self._logs.items()):
+            stages = [runner for runner in self._runners.values() if name in runner.acknowledged]
+            acknowledged = {stage_reader(runner.stage.name): runner.acknowledged[name] for runner in stages}
+            if any(seq > log.readers().get(reader, 0) for reader, seq in acknowledged.items()):
+                with store.transaction() as transaction:
+                    for reader, seq in acknowledged.items():
+                        transaction.acknowledge(name, reader, seq)
+            trim_log(store, log, keep=self._stage_readers(name), now_us=_now_us())
 
     # --- ports: what the Flight server calls -----------------------------------------------------------------------
 
@@ -288,15 +291,14 @@ class Node:
 
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         store, log = self._log(request.stream)
-        if request.reader is not None and request.reader not in log.readers():
-            self._add_reader(store, log, request)
+        if request.reader is not None:
+            _check_name("reader", request.reader)
+            if request.reader not in log.readers():
+                self._add_reader(store, log, request)
         return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
 
     def register(self, source: str, producer: str) -> Registration:
-        if not is_name(producer):
-            raise ConfigError(
-                f"{producer!r} is not a name for a producer.", remedy="Use a letter, then letters, digits, _ or -."
-            )
+        _check_name("producer", producer)
         return self._entry(source).register(producer)
 
     def push(self, push: Push) -> PushAnswer:
@@ -316,8 +318,9 @@ class Node:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)
-        if reader not in log.readers() or reader.startswith(stage_reader("")):
-            names = ", ".join(name for name in log.readers() if not name.startswith(stage_reader(""))) or "none"
+        others = log.readers().keys() - self._stage_readers(stream)
+        if reader not in others:
+            names = ", ".join(sorted(others)) or "none"
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
         with store.transaction() as transaction:
             transaction.remove_reader(stream, reader)
@@ -372,15 +375,13 @@ class Node:
                 time.sleep(0.02)
         return True
 
-    def _waits_for(self, stage: Stage) -> dict[str, object] | None:
-        """The origin that holds the stage: the smallest punctuation of all that it reads."""
+    def _waits_for(self, stage: Stage) -> dict[str, object]:
+        """The lane that holds the stage: of all that lead to it, the one that promises least."""
         held = {
-            origin: self._logs[stream][1].punctuations().get(origin, 0)
-            for stream in stage.inputs
-            for origin in self._origins_of(stream)
+            origin: self._entries[source].log.punctuations().get(origin, 0)
+            for source in sources_of(self.diagram, stage.root)
+            for origin in self._entries[source].source.origins
         }
-        if not held:
-            return None
         slowest = min(held, key=lambda origin: (held[origin], origin))
         return {"origin": slowest, "punctuation_us": held[slowest], "punctuation": format_time(held[slowest])}
 
@@ -391,6 +392,9 @@ class Node:
         if stream in self._entries:
             return frozenset(self._entries[stream].source.origins)
         return origins(self.diagram, Arrow(stream.removeprefix(internal_stream(""))))
+
+    def _stage_readers(self, stream: str) -> frozenset[str]:
+        return frozenset(stage_reader(stage.name) for stage in self._stages if stream in stage.inputs)
 
     def _entry(self, source: str) -> EntryPoint:
         if source not in self._entries:
@@ -426,6 +430,11 @@ def _checked(diagram: Diagram) -> Diagram:
     if problems:
         raise QueryError(diagram.name, problems)
     return diagram
+
+
+def _check_name(kind: str, name: str) -> None:
+    if not is_name(name):
+        raise ConfigError(f"{name!r} is not a name for a {kind}.", remedy="Use a letter, then letters, digits, _ or -.")
 
 
 def _stream_info(log: Log) -> StreamInfo:

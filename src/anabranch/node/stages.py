@@ -106,7 +106,7 @@ class StageRunner:
     def _start_again(self, journal_punctuation: Callable[[str], None]) -> None:
         try:
             self.start(journal_punctuation)
-        except Exception as error:  # whatever the disk or Spark says: the housekeeper lives on, the next try may do better
+        except Exception as error:  # whatever disk or Spark say: the housekeeper lives on
             ours = EngineError(f"Stage {self.stage.name} could not be started again: {error}")
             self._note_failure(error if isinstance(error, AnabranchError) else ours)
 

@@ -130,7 +130,8 @@ def _refuse_foreign(path: Path) -> None:
 
 _PARTS: Final = ("sources", "stages", "checkpoints")
 _OURS: Final = frozenset({"lock", "node.json.new", *_PARTS})
-"""What a node that was killed during its very first start may have left; the parts are empty until node.json is there."""
+"""What a node that was killed during its very first start may have left; the parts are empty until node.json is
+there."""
 
 
 def _take_lock(path: Path) -> IO[str]:

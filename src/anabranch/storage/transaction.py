@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -132,14 +132,15 @@ class Transaction:
         self._states[log] = replace(before, trimmed=mark, trimmed_punctuations=known)
         return mark.seq - before.trimmed.seq
 
-    def make_room(self, log: str, now_us: int) -> list[str]:
+    def make_room(self, log: str, now_us: int, *, keep: Set[str] = frozenset()) -> list[str]:
         """Trim; and while the log stays at its limit, cut off its slowest readers. Returns those cut off.
 
-        A reader is cut off only for the good of a faster one: readers that are all equally far push back instead.
+        A reader is cut off only for the good of a faster one: readers that are all equally far push back instead, and
+        so do those in ``keep``, who cannot go on without what they have not read.
         """
         self.trim(log, now_us=now_us)
         cut: list[str] = []
-        while slowest := slowest_in_the_way(self._connection, self._state(log)):
+        while slowest := slowest_in_the_way(self._connection, self._state(log), keep):
             for reader in slowest:
                 self._cut_off(log, reader, now_us)
             cut += slowest

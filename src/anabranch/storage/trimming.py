@@ -5,6 +5,7 @@ Only decisions; the transaction carries them out. Must not write.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Final
 
 from anabranch.storage.connection import Connection, one_row
@@ -34,11 +35,14 @@ def last_doomed(connection: Connection, state: LogState, now_us: int) -> tuple[M
     return (last, bytes(row[0])) if row else None
 
 
-def slowest_in_the_way(connection: Connection, state: LogState) -> list[str]:
-    """The readers to cut off: those for whom the log holds as much as it may, if there are others, who read faster."""
+def slowest_in_the_way(connection: Connection, state: LogState, keep: Set[str]) -> list[str]:
+    """The readers to cut off: those for whom the log holds as much as it may, if there are others, who read faster.
+
+    Readers in ``keep`` are never cut off, and where one of them is among the slowest nothing is gained by cutting.
+    """
     slowest_seq = min(state.readers.values(), default=0)
     slowest = sorted(name for name, seq in state.readers.items() if seq == slowest_seq)
-    if len(slowest) == len(state.readers):
+    if len(slowest) == len(state.readers) or keep & set(slowest):
         return []
     mark = find_mark(connection, state, slowest_seq) or state.trimmed
     return slowest if state.end.bytes - mark.bytes >= state.spec.limit_bytes else []

@@ -192,6 +192,14 @@ def test_the_last_reader_and_readers_that_are_equally_slow_push_back(
     assert not store.log("s").is_full()
 
 
+def test_a_reader_that_must_be_kept_pushes_back_though_others_are_faster(store: Store) -> None:
+    full_log(store, {"fast": 9, "stage": 0, "slow": 3})
+    with store.transaction() as transaction:
+        assert transaction.make_room("s", NOW, keep={"stage"}) == []
+    assert store.log("s").is_full()
+    assert set(store.log("s").readers()) == {"fast", "stage", "slow"}
+
+
 def test_a_kill_inside_a_trim_takes_nothing(path: Path, store: Store) -> None:
     for value in range(5):
         append(store, [value])

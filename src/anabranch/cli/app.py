@@ -1,0 +1,81 @@
+"""The program itself: its verbs, the one global option, and what becomes of an error that a verb raises."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, Any, Final
+
+import typer
+from typer.core import TyperGroup
+
+from anabranch.cli import explain, push, run, status, subscribe, version
+from anabranch.cli.reader import reader
+from anabranch.cli.source import source
+from anabranch.errors import AnabranchError, InvariantBroken
+
+INTERRUPTED: Final = 130
+"""What a shell expects of a program that Ctrl-C ended: 128 + SIGINT."""
+
+
+class _Program(TyperGroup):
+    """Turns what a verb raises into one readable paragraph and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort):
+            raise
+        except KeyboardInterrupt:
+            raise typer.Exit(INTERRUPTED) from None
+        except BrokenPipeError:
+            _let_go_of_output()  # whoever read our output has seen enough: `anabranch subscribe ... | head`
+            raise typer.Exit(0) from None
+        except Exception as error:
+            if hasattr(error, "format_message"):  # a mistake in the arguments: the parser explains it itself
+                raise
+            if ctx.params["debug"]:
+                traceback.print_exc()
+            raise typer.Exit(_report(error, hint=not ctx.params["debug"])) from None
+
+
+app = typer.Typer(
+    name="anabranch",
+    cls=_Program,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def program(
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Streaming queries as replicas that race across sites, on Apache Spark."""
+
+
+for verb in (run.run, explain.explain, push.push, subscribe.subscribe, status.status):
+    app.command()(verb)
+app.add_typer(source, name="source")
+app.add_typer(reader, name="reader")
+app.command()(version.version)
+
+
+def _report(error: Exception, *, hint: bool) -> int:
+    """Prints the error for people and returns its exit code."""
+    if isinstance(error, AnabranchError):
+        typer.echo(f"error[{error.code}]: {error}", err=True)
+        return error.exit_code
+    typer.echo(f"error[unexpected]: {type(error).__name__}: {error}", err=True)
+    if hint:
+        typer.echo("This is a bug in Anabranch: run `anabranch --debug ...` for the traceback.", err=True)
+    return InvariantBroken.exit_code
+
+
+def _let_go_of_output() -> None:
+    """Python flushes standard output when it ends, and would complain about the closed pipe."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

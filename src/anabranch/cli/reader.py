@@ -1,0 +1,33 @@
+"""``anabranch reader forget``: let a log go on without a named reader that will not come back."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+reader = typer.Typer(no_args_is_help=True, help="Act on a named reader: forget it.", rich_markup_mode=None)
+
+
+@reader.callback()
+def _verbs() -> None:
+    """Act on a named reader of a stream."""
+
+
+@reader.command()
+def forget(
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
+    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream it reads.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The reader, as `anabranch status` shows it.")],
+) -> None:
+    """Forget a named reader: the log keeps nothing for it any more.
+
+    \b
+    Example:
+      anabranch reader forget 127.0.0.1:7700 network_problems dashboard
+    """
+    from anabranch.transport.session import connect
+
+    with connect(address) as connection:
+        connection.client.forget_reader(stream, name)
+    typer.echo(f"forgot reader {name} of {stream}")

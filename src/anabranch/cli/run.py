@@ -1,0 +1,158 @@
+"""``anabranch run``: a query on this machine until it is told to stop.
+
+A signal does not interrupt what is under way, because a call into Spark that is cut in the middle cannot be followed
+by another: it is noted, and the next step is a clean stop. A second Ctrl-C ends the process at once, which costs
+nothing but time: the next start goes on where this one was.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from anabranch import limits
+from anabranch.cli.values import duration_us, settings, size_bytes
+from anabranch.cli.waiting import Waiting, running_line, ways_in_and_out
+from anabranch.model.times import format_duration
+
+if TYPE_CHECKING:
+    from anabranch.node.node import Node
+
+LOOK_S: Final = 0.2
+"""How often a running node is asked whether it has failed, and the time whether it is over."""
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+_STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
+
+
+class _StopAsked(BaseException):
+    """Someone asked us to stop while the node was starting."""
+
+
+class _Signals:
+    """Ctrl-C and SIGTERM while a node runs. ``received`` is the first one, None so far."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        signal.signal(signal.SIGINT, self._handle)
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def check(self) -> None:
+        """Called between two steps of the start."""
+        if self.received is not None:
+            raise _StopAsked
+
+    @property
+    def exit_code(self) -> int:
+        return INTERRUPTED if self.received == signal.SIGINT else 0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            os.write(sys.stderr.fileno(), _STOPPING)  # the interrupted code may be inside of a print itself
+        elif number == signal.SIGINT:
+            os._exit(INTERRUPTED)  # the JVM and its workers end when this process does
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="The query: a .py or .yaml file.")],
+    state: Annotated[
+        Path | None, typer.Option(help="Where the node keeps its state. [default: .anabranch/QUERY here]")
+    ] = None,
+    for_us: Annotated[
+        int | None,
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen at; 0 takes any free one.")] = 0,
+    master: Annotated[str, typer.Option(help="Which Spark: local[*], spark://host:7077, yarn ...")] = "local[*]",
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Rows that one batch reads at most.")] = limits.BATCH_ROWS,
+    boundary_interval: Annotated[
+        int, typer.Option(parser=duration_us, metavar="DURATION", help="How often an idle source says the time.")
+    ] = format_duration(limits.BOUNDARY_INTERVAL_US),  # type: ignore[assignment]
+    retention: Annotated[
+        int, typer.Option(parser=duration_us, metavar="DURATION", help="How long a log without readers keeps rows.")
+    ] = format_duration(limits.LOG_RETENTION_US),  # type: ignore[assignment]
+    log_bytes: Annotated[
+        int, typer.Option(parser=size_bytes, metavar="SIZE", help="What one log may hold for its readers.")
+    ] = f"{limits.LOG_BYTES >> 30}GiB",  # type: ignore[assignment]
+    disk_reserve: Annotated[
+        int, typer.Option(parser=size_bytes, metavar="SIZE", help="Free space below which intake stops.")
+    ] = f"{limits.DISK_RESERVE_BYTES >> 20}MiB",  # type: ignore[assignment]
+) -> None:
+    """Run a query on this machine until Ctrl-C, SIGTERM or --for.
+
+    The state directory holds everything that must last: run the same query on it again, and it goes on where it was,
+    also after a crash. Exit code 0 after SIGTERM and --for, 130 after Ctrl-C.
+
+    \b
+    Example:
+      anabranch run examples/slow_paths.py --state /var/lib/slow_paths --port 7700
+    """
+    from anabranch.engine.session import close_session
+    from anabranch.node.node import Node
+    from anabranch.node.settings import NodeSettings
+    from anabranch.query.files import load
+
+    query = load(file)
+    chosen = NodeSettings(
+        host=host,
+        port=port,
+        master=master,
+        conf=settings(conf or []),
+        batch_rows=batch_rows,
+        boundary_interval_us=boundary_interval,
+        retention_us=retention,
+        log_bytes=log_bytes,
+        disk_reserve_bytes=disk_reserve,
+    )
+    where = state or Path(".anabranch", query.name)
+    signals = _Signals()
+    waiting = Waiting(signals.check)
+    node = Node(query, where, chosen, progress=waiting.progress)
+    typer.echo(f"query {query.name}, state directory {where}{'' if state else ' (--state gives another)'}")
+    try:
+        with waiting:
+            node.start()
+        signals.check()
+        typer.echo(f"address: {node.address}")
+        typer.echo(ways_in_and_out(node.diagram, node.address))
+        _wait(node, signals, for_us)
+    except _StopAsked:
+        pass
+    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
+        signals.received = signal.SIGINT
+    finally:
+        node.stop()
+        close_session()
+    typer.echo("stopped")
+    raise typer.Exit(signals.exit_code)
+
+
+def _wait(node: Node, signals: _Signals, for_us: int | None) -> None:
+    """Until someone asks us to stop, the time is over, or the node has failed."""
+    from anabranch.engine.jvm import new_messages
+
+    live = sys.stdout.isatty()
+    started = time.monotonic()
+    while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
+        for line in new_messages():
+            typer.echo(f"spark: {line}", err=True)
+        failure = node.failure()
+        if failure is not None:
+            raise failure
+        if live:
+            line = running_line(node.statistics())[: shutil.get_terminal_size().columns - 1]
+            typer.echo(f"\r\x1b[K{line}", nl=False)
+        time.sleep(LOOK_S)
+    if live:
+        typer.echo()

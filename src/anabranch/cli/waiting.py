@@ -1,0 +1,92 @@
+"""What ``anabranch run`` says: what the start waits for, how to reach the node, and one line while it runs."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from anabranch.query.boxes import Diagram, Source
+
+_SAMPLES: Final[dict[str, object]] = {
+    "boolean": True,
+    "string": "a",
+    "binary": "YQ==",
+    "float": 1.5,
+    "double": 1.5,
+    "date": "2026-01-31",
+    "timestamp": "2026-01-31T12:00:00Z",
+}
+
+
+class Waiting:
+    """Lines that say what the start is doing, with the seconds since it began; on a terminal also a moving one.
+
+    ``between`` is called after each line: it may end the start by raising.
+    """
+
+    def __init__(self, between: Callable[[], None]) -> None:
+        self._between = between
+        self._began = time.monotonic()
+        self._for = ""
+        self._spinner: Status | None = None
+
+    def progress(self, text: str) -> None:
+        typer.echo(f"{self._seconds()}  {text}")
+        self._for = text
+        self._between()
+
+    def __rich__(self) -> str:
+        return f"{self._seconds()}  {self._for}"
+
+    def __enter__(self) -> Self:
+        if sys.stdout.isatty():
+            from rich.console import Console
+
+            self._spinner = Console().status(self)
+            self._spinner.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._spinner is not None:
+            self._spinner.stop()
+        if exc_info[0] is None:
+            typer.echo(f"{self._seconds()}  running")
+
+    def _seconds(self) -> str:
+        return f"{time.monotonic() - self._began:5.1f} s"
+
+
+def ways_in_and_out(diagram: Diagram, address: str) -> str:
+    """Commands to copy: push a row to each source, read each output, look at the node."""
+    pushes = [_push_command(source, address) for source in diagram.sources]
+    reads = [f"anabranch subscribe {address} {output.name} --from start" for output in diagram.outputs]
+    return "\n".join(["", *pushes, *reads, f"anabranch status {address}", ""])
+
+
+def _push_command(source: Source, address: str) -> str:
+    row = {column.name: _sample(column.type or "") for column in source.schema}
+    producer = f" - --producer {source.producers[0]}" if source.producers else ""
+    return f"echo {shlex.quote(json.dumps(row))} | anabranch push {address} {source.name}{producer}"
+
+
+def _sample(kind: str) -> object:
+    return _SAMPLES.get(kind, "1.5" if kind.startswith("decimal") else 1)
+
+
+def running_line(statistics: dict[str, Any]) -> str:
+    """How it goes, in one line."""
+    rows_in = sum(source["rows_in"] for source in statistics["sources"].values())
+    lag = sum(facts["lag_rows"] for stage in statistics["stages"].values() for facts in stage["inputs"].values())
+    outputs = {name: log["rows_in"] for name, log in statistics["streams"].items() if log["kind"] == "output"}
+    out = ", ".join(f"{name} {rows:,}" for name, rows in outputs.items())
+    note = "" if statistics["intake"] == "open" else "  INTAKE STOPPED"
+    return f"up {statistics['uptime_s']:,.0f} s  in {rows_in:,} rows  waiting {lag:,}  out: {out}{note}"

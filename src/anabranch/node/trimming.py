@@ -1,0 +1,27 @@
+"""Trimming a log: as much as there is, in transactions that are short enough for everybody else.
+
+A named reader that makes a log reach its limit is cut off, so that the others can go on. The stages of this node are
+never cut off: without what they have not read they could not go on at all, so a full log waits for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Final
+
+from anabranch.storage.log import Log
+from anabranch.storage.store import Store
+
+ROUNDS: Final = 100
+"""Transactions of one trim: 25,600 segments a second, more than a node can take in."""
+
+
+def trim_log(store: Store, log: Log, *, keep: Set[str], now_us: int) -> None:
+    """Deletes what every reader has acknowledged, or what is too old where there is none."""
+    if log.is_full():
+        with store.transaction() as transaction:
+            transaction.make_room(log.name, now_us=now_us, keep=keep)
+    for _ in range(ROUNDS):
+        with store.transaction() as transaction:
+            if not transaction.trim(log.name, now_us=now_us):
+                return
