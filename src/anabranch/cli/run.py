@@ -7,6 +7,7 @@ nothing but time: the next start goes on where this one was.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
 import signal
@@ -115,6 +116,7 @@ def run(
         log_bytes=log_bytes,
         disk_reserve_bytes=disk_reserve,
     )
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or Path(".anabranch", query.name)
     signals = _Signals()
     waiting = Waiting(signals.check)
@@ -140,13 +142,9 @@ def run(
 
 def _wait(node: Node, signals: _Signals, for_us: int | None) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
-    from anabranch.engine.jvm import new_messages
-
     live = sys.stdout.isatty()
     started = time.monotonic()
     while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
-        for line in new_messages():
-            typer.echo(f"spark: {line}", err=True)
         failure = node.failure()
         if failure is not None:
             raise failure

@@ -7,6 +7,7 @@ It ignores Ctrl-C (PySpark sees to that, and its workers inherit it), so it is s
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
@@ -29,6 +30,9 @@ _NOISE: Final = (
     "NOTE: SPARK_LOCAL_DIRS",
 )
 """What every start says."""
+
+_GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
+"""What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
 _messages: Path | None = None
 _read_bytes = 0
@@ -78,4 +82,5 @@ def new_messages() -> list[str]:
         if _read_bytes > MESSAGES_BYTES:
             file.truncate(0)
             _read_bytes = 0
-    return [line for line in text.decode(errors="replace").splitlines() if not line.startswith(_NOISE)]
+    lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()
+    return [line for line in lines if not line.startswith(_NOISE)]

@@ -32,7 +32,7 @@ from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.targets import split
-from anabranch.engine.watermark import control_rows_pass
+from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import KIND, ORIGIN, STIME, TID
 from anabranch.query.boxes import Diagram
@@ -182,9 +182,11 @@ class StageRun:
         if not self._plan_checked:
             execution = query._jsq.streamingQuery().lastExecution()
             if execution is not None:
-                passed = control_rows_pass(execution.optimizedPlan())
-                check(passed, f"A filter stands below the watermark of stage {self.compiled.stage.name}.")
-                self._plan_checked = True
+                plan = execution.optimizedPlan()
+                check(
+                    control_rows_pass(plan), f"A filter stands below a watermark of stage {self.compiled.stage.name}."
+                )
+                self._plan_checked = not has_empty_journal(plan)
 
 
 def _root_cause(error: Exception) -> str:

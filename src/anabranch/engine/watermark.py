@@ -21,8 +21,17 @@ from anabranch.model.header import KIND, STIME, Kind
 EVENT_TIME: Final = "spark.watermarkDelayMs"
 """The metadata key by which Spark's stateful operators find the event time."""
 
+EMPTY_JOURNAL: Final = "LocalRelation"
+"""What Spark puts in the place of a journal that has no news in a batch."""
+
 _BELOW_WATERMARK: Final = frozenset(
-    {"Project", "StreamingRelationV2", "StreamingDataSourceV2Relation", "StreamingDataSourceV2ScanRelation"}
+    {
+        "Project",
+        "StreamingRelationV2",
+        "StreamingDataSourceV2Relation",
+        "StreamingDataSourceV2ScanRelation",
+        EMPTY_JOURNAL,
+    }
 )
 """What may stand between a journal and its watermark: nothing that can drop a row."""
 
@@ -48,6 +57,11 @@ def as_event_time(frame: DataFrame, time: Column, name: str) -> DataFrame:
 def control_rows_pass(plan: Any) -> bool:
     """Whether, in a logical plan of the JVM, every watermark sees all rows of its journal."""
     return all(_reaches_journal(node.child()) for node in _nodes(plan) if node.nodeName() == "EventTimeWatermark")
+
+
+def has_empty_journal(plan: Any) -> bool:
+    """Whether a journal is missing from a plan, so that the plan does not tell what stands above it."""
+    return any(node.nodeName().split()[0] == EMPTY_JOURNAL for node in _nodes(plan))
 
 
 def _reaches_journal(node: Any) -> bool:

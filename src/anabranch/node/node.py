@@ -9,6 +9,7 @@ which ticks the lanes, watches the stages and trims.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ import pyarrow as pa
 
 from anabranch import failpoints, limits
 from anabranch.columns import arrow_schema
+from anabranch.engine import jvm
 from anabranch.engine.run import StageRun
 from anabranch.engine.session import SparkSettings, open_session
 from anabranch.errors import (
@@ -50,6 +52,9 @@ from anabranch.storage.store import Store
 from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo
 from anabranch.transport.server import FlightServer
 from anabranch.transport.wire import wire_schema
+
+_spark_log: Final = logging.getLogger("anabranch.spark")
+"""What the JVM and its Python workers say, beyond what every start says."""
 
 _HOUSEKEEPING_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
@@ -171,6 +176,17 @@ class Node:
             self._open_stage(session, stage)
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)
+        for name, runner in self._runners.items():
+            self._progress(f"running the first batch of stage {name}")
+            self._wait_first_batch(runner)
+
+    def _wait_first_batch(self, runner: StageRunner) -> None:
+        """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it."""
+        while not runner.has_run:
+            runner.watch(self._journal_punctuation)
+            if runner.failed is not None:
+                raise runner.failed
+            time.sleep(0.02)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
         inputs = {stream: self._logs[stream][1] for stream in stage.inputs}
@@ -222,10 +238,10 @@ class Node:
         self._logs[name] = (store, log)
 
     def _journal_punctuation(self, stream: str) -> None:
-        store, log = self._logs[stream]
-        if log.punctuations():
-            with store.transaction() as transaction:
-                transaction.append(stream, None, {}, now_us=_now_us(), force=True)
+        """Says the present punctuations again, or that there are none: either way there is a batch to run."""
+        store, _ = self._logs[stream]
+        with store.transaction() as transaction:
+            transaction.append(stream, None, {}, now_us=_now_us(), force=True)
 
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
@@ -240,6 +256,8 @@ class Node:
         trimmed = time.monotonic()
         while not self._stopping.wait(_HOUSEKEEPING_S):
             self._watch_disk()
+            for line in jvm.new_messages():
+                _spark_log.warning(line)
             for entry in self._entries.values():
                 self._attempt(entry.tick)
             if not self._ready.is_set():

@@ -129,6 +129,11 @@ class StageRunner:
     def stop(self) -> None:
         self._run.stop()
 
+    @property
+    def has_run(self) -> bool:
+        """Whether a batch has been logged since the node started."""
+        return bool(self._ends)
+
     def punctuation_is_pending(self) -> bool:
         """Whether the last batch raised a punctuation whose results only the next, empty batch will show."""
         return self._waits and self._next_watermark_us > self._watermark_us

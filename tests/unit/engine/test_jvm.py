@@ -33,6 +33,13 @@ def test_each_line_is_read_once_and_noise_never(messages: Path) -> None:
         assert jvm.new_messages() == ["again"]
 
 
+def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
+    gone = 'Traceback (most recent call last):\n  File "daemon.py", line 264, in manager\nBrokenPipeError: [Errno 32]\n'
+    other = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\nValueError: z\n'
+    messages.write_text(gone + other + gone)
+    assert jvm.new_messages() == other.splitlines()
+
+
 def test_what_was_read_does_not_fill_the_disk(messages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvm, "MESSAGES_BYTES", 10)
     with messages.open("a") as file:
