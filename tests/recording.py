@@ -45,7 +45,7 @@ class Push:
 class RecordedBatch:
     """What a stage read, the watermark it ran with, and what it promised after."""
 
-    ends: tuple[tuple[str, int], ...]
+    ends: Mapping[str, int]
     watermark_us: int
     punctuations: Mapping[str, int]
     written: Mapping[str, int]

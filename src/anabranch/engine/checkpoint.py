@@ -7,18 +7,19 @@ written before batch N runs; its lines are a version, a JSON object with the wat
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from anabranch.errors import StateError
+from anabranch.errors import StateError, check
 from anabranch.model.times import MS
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOffsets:
-    """The end of a batch: (stream, segment) per source in Spark's order, and the watermark that it runs with."""
+    """The end of a batch: the last segment of each stream, and the watermark that it runs with."""
 
-    ends: tuple[tuple[str, int], ...]
+    ends: Mapping[str, int]
     watermark_us: int
 
 
@@ -38,18 +39,16 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
     path = checkpoint / "offsets" / str(batch_id)
     try:
         _, metadata, *offsets = path.read_text().splitlines()
-        parsed = [_offset(line) for line in offsets if line != "-"]
-        return BatchOffsets(tuple(parsed), int(json.loads(metadata)["batchWatermarkMs"]) * MS)
+        watermark_us = int(json.loads(metadata)["batchWatermarkMs"]) * MS
+        scans = [_offset(line) for line in offsets if line != "-"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StateError(
-            f"Spark's offset file {path} cannot be read: {error}.", remedy="Restore the state directory from a backup."
+            f"Spark's offset file {path} cannot be read: {error}.",
+            remedy="Restore the state directory from a backup.",
         ) from error
-
-
-def last_batch(checkpoint: Path) -> int | None:
-    """The newest batch that Spark has begun, or None before the first."""
-    found = [int(path.name) for path in (checkpoint / "offsets").glob("*") if path.name.isdigit()]
-    return max(found, default=None)
+    ends = dict(scans)
+    check(len(set(scans)) == len(ends), f"Scans of one stream end at different segments in batch {batch_id}: {scans}.")
+    return BatchOffsets(ends, watermark_us)
 
 
 def _offset(line: str) -> tuple[str, int]:

@@ -22,6 +22,7 @@ from anabranch.engine.targets import Chain, plain, tagged
 from anabranch.engine.watermark import punctuated, without_control_rows
 from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
+from anabranch.model.header import KIND
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
 from anabranch.query.graph import Stage, all_origins, union_hashes
@@ -54,7 +55,6 @@ class _Compiler:
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
         self._waits = isinstance(self._root, Aggregate | Join)
-        self._inputs: dict[str, DataFrame] = {}
 
     def compile(self) -> CompiledStage:
         root = self._build_root()
@@ -107,11 +107,10 @@ class _Compiler:
                     return apply_union(frames, box, self._origins, hashed=hashed)
 
     def _journal(self, stream: str) -> DataFrame:
-        if stream not in self._inputs:
-            raw = self._journals(stream)
-            data = [quote(name) for name in raw.columns if name not in ("_kind", *ROW_HEADER)]
-            self._inputs[stream] = punctuated(raw, data) if self._waits else without_control_rows(raw, data)
-        return self._inputs[stream]
+        """One scan of a stream: Spark makes a source of its own of each place that reads it."""
+        raw = self._journals(stream)
+        data = [quote(name) for name in raw.columns if name not in (KIND, *ROW_HEADER)]
+        return punctuated(raw, data) if self._waits else without_control_rows(raw, data)
 
     def _check_same_types(self, box: Union, frames: list[DataFrame]) -> None:
         """Spark would cast silently; two inputs of a Union must have the same columns as they are."""

@@ -34,6 +34,9 @@ _NOISE: Final = (
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
+_JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
+"""A line of a Java stack trace: what was thrown is told by the lines between."""
+
 _messages: Path | None = None
 _read_bytes = 0
 
@@ -83,4 +86,4 @@ def new_messages() -> list[str]:
             file.truncate(0)
             _read_bytes = 0
     lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()
-    return [line for line in lines if not line.startswith(_NOISE)]
+    return [line for line in lines if not line.startswith(_NOISE) and not _JAVA_FRAME.match(line)]

@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +46,8 @@ class StageBatch:
 
     lineage: str
     batch_id: int
-    starts: tuple[tuple[str, int], ...]
-    ends: tuple[tuple[str, int], ...]
+    starts: Mapping[str, int]
+    ends: Mapping[str, int]
     watermark_us: int
     tables: Mapping[str, pa.Table]
 
@@ -61,9 +62,10 @@ def journal_frame(
     address: str,
     stream: str,
     stage: str,
+    scan: int = 0,
     max_rows: int = limits.BATCH_ROWS,
 ) -> DataFrame:
-    """The raw journal of a stream as a streaming DataFrame."""
+    """The raw journal of a stream as a streaming DataFrame, for one place of the stage's plan."""
     fields = [
         StructField(KIND, ByteType()),
         StructField(STIME, TimestampType()),
@@ -75,6 +77,7 @@ def journal_frame(
         "address": address,
         "stream": stream,
         "stage": stage,
+        "scan": str(scan),
         "max_rows": str(max_rows),
         "partitions": str(session.sparkContext.defaultParallelism),
         "schema": json.dumps(StructType(fields).jsonValue()),
@@ -105,10 +108,11 @@ class StageRun:
         self._batches = 0
         self._batch_ms = 0.0
 
+        scans = count()
+
         def journals(stream: str) -> DataFrame:
-            return journal_frame(
-                session, schemas[stream], address=address, stream=stream, stage=stage.name, max_rows=max_rows
-            )
+            names = {"address": address, "stream": stream, "stage": stage.name}
+            return journal_frame(session, schemas[stream], **names, scan=next(scans), max_rows=max_rows)
 
         self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
 
@@ -155,7 +159,7 @@ class StageRun:
         self._check_spark()
         table = frame.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
         now = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
-        before = spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends if batch_id else ()
+        before = spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends if batch_id else {}
         batch = StageBatch(
             lineage=spark_checkpoint.lineage(self._checkpoint),
             batch_id=batch_id,

@@ -92,7 +92,7 @@ class SparkSettings:
         merged = {**DEFAULTS, **REQUIRED}
         if self.master.startswith("local"):
             merged["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_FILES
-            merged["spark.driver.extraJavaOptions"] = f"{JAVA_OPTIONS} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+            merged["spark.driver.extraJavaOptions"] = JAVA_OPTIONS
         return {**merged, **self.conf}
 
 
@@ -106,7 +106,11 @@ def open_session(settings: SparkSettings) -> SparkSession:
         "spark.master": settings.master,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "tables"),
+        "spark.python.unix.domain.socket.dir": str(scratch),
     }
+    asked = options.get("spark.driver.extraJavaOptions", "")
+    ours = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+    options["spark.driver.extraJavaOptions"] = f"{asked} {ours}"
     builder = SparkSession.builder
     for key, value in options.items():
         builder = builder.config(key, value)
@@ -119,8 +123,24 @@ def open_session(settings: SparkSettings) -> SparkSession:
             " ".join([f"Spark did not start with master {settings.master}: {error}", *jvm.new_messages()]),
             remedy="Check that Java 17 or 21 is installed (java -version) and that the master can be reached.",
         ) from error
+    _share_environment_safely(session)
     session.dataSource.register(JournalSource)
     return session
+
+
+def _share_environment_safely(session: SparkSession) -> None:
+    """Let the threads of several queries write to the environment of Python workers at once.
+
+    Spark gives every Python function the same map, and each query that opens a journal puts its settings into it, on
+    its own thread. In the ordinary HashMap two first writes at once can leave a wrong count, after which no task that
+    carries the map can be read by an executor (java.io.OptionalDataException), until the process ends.
+    """
+    context = session.sparkContext
+    if isinstance(context.environment, dict):
+        shared = context._jvm.java.util.concurrent.ConcurrentHashMap()  # type: ignore[union-attr]
+        for name, value in context.environment.items():
+            shared.put(name, value)
+        context.environment = shared
 
 
 def close_session() -> None:

@@ -40,6 +40,7 @@ class JournalSource(DataSource):
             address=self.options["address"],
             stream=self.options["stream"],
             stage=self.options["stage"],
+            scan=int(self.options["scan"]),
             max_rows=int(self.options["max_rows"]),
             partitions=int(self.options["partitions"]),
         )
@@ -54,12 +55,13 @@ class Range(InputPartition):
 
 
 class JournalReader(DataSourceStreamReader):
-    """One input of one stage. An offset names its stream, because Spark's checkpoint only lists offsets by position."""
+    """One scan of a journal. An offset names its stream, because Spark's checkpoint only lists offsets by position."""
 
-    def __init__(self, *, address: str, stream: str, stage: str, max_rows: int, partitions: int) -> None:
+    def __init__(self, *, address: str, stream: str, stage: str, scan: int, max_rows: int, partitions: int) -> None:
         self._address = address
         self._stream = stream
         self._stage = stage
+        self._scan = scan
         self._max_rows = max_rows
         self._partitions = partitions
 
@@ -72,7 +74,7 @@ class JournalReader(DataSourceStreamReader):
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         rows = limit.max_rows if isinstance(limit, ReadMaxRows) else self._max_rows
         client = client_of(self._address)
-        return self._offset(client.journal_latest(self._stream, self._stage, start["seq"], rows))
+        return self._offset(client.journal_latest(self._stream, self._stage, self._scan, start["seq"], rows))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """At most ``partitions`` ranges of about equal length."""

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.engine.stateless import ROW_HEADER, apply_filter, apply_map, data_columns, map_columns, port_condition
-from anabranch.query.boxes import Arrow, Box, Filter, Map
+from anabranch.query.boxes import Box, Filter, Map
 from anabranch.query.sql import quote
 
 _KEEP = "_keep"
@@ -62,14 +62,9 @@ def split(table: pa.Table, chains: Sequence[Chain]) -> dict[str, pa.Table]:
         return {chains[0].stream: table}
     tables = {}
     for number, chain in enumerate(chains):
-        rows = pa.concat_arrays(table.column(_tag(number)).chunks or [table.schema.field(number).type]).drop_null()
+        rows = table.column(_tag(number)).combine_chunks().drop_null()
         tables[chain.stream] = pa.Table.from_arrays(rows.flatten(), names=[field.name for field in rows.type])
     return tables
-
-
-def target_arrow(root: str, chain: Chain) -> Arrow:
-    """The arrow whose tuples a target holds."""
-    return Arrow(chain.steps[-1][0].name, chain.steps[-1][1]) if chain.steps else Arrow(root)
 
 
 def _tag(number: int) -> str:

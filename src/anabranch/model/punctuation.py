@@ -23,8 +23,3 @@ def merge_min(inputs: Iterable[Punctuations]) -> dict[str, int]:
         for origin, time in punctuations.items():
             merged[origin] = min(time, merged.get(origin, time))
     return merged
-
-
-def advance(old: Punctuations, new: Punctuations) -> dict[str, int]:
-    """A later statement about the same stream: a punctuation never goes back."""
-    return {origin: max(old.get(origin, 0), new.get(origin, 0)) for origin in old.keys() | new.keys()}

@@ -353,11 +353,13 @@ class Node:
     def status(self) -> dict[str, object]:
         return self.statistics()
 
-    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
+    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         runner = self._runners.get(stage)
-        if runner is not None and runner.punctuation_is_pending():
+        if runner is None or stream not in runner.stage.inputs:
+            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
+        if runner.punctuation_is_pending():
             failpoints.reach("stage.punctuation_pending")
-        return self._log(stream)[1].latest_seq(after_seq, max_rows)
+        return runner.latest(stream, scan, after_seq, max_rows)
 
     def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         log = self._log(stream)[1]

@@ -8,9 +8,10 @@ from the checkpoint, after a wait that grows; a stage that fails without progres
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from anabranch import limits
@@ -19,7 +20,7 @@ from anabranch.core.output import output_punctuations
 from anabranch.engine.run import StageBatch, StageRun
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
-from anabranch.model.punctuation import merge_min, smallest
+from anabranch.model.punctuation import smallest
 from anabranch.model.times import floor_ms
 from anabranch.query.boxes import Aggregate, Diagram, Join
 from anabranch.query.graph import Stage
@@ -43,6 +44,14 @@ class Mark:
     watermark_us: int
 
 
+@dataclass(slots=True)
+class _Round:
+    """One time that Spark asks the scans of a journal for news: what they are told, and who has asked."""
+
+    end_seq: int
+    answered: set[int] = field(default_factory=set)
+
+
 class StageRunner:
     """One stage: started, logged, watched. Spark's callback thread logs; the node's supervisor starts and stops."""
 
@@ -61,7 +70,7 @@ class StageRunner:
     ) -> None:
         self.stage: Final = stage
         self.store: Final = store
-        self.acknowledged: dict[str, int] = {}
+        self.acknowledged: Mapping[str, int] = {}
         """Per input, the last segment that Spark has committed: read by the trimmer, lost at a crash, and harmless
         so."""
         self.failed: AnabranchError | None = None
@@ -81,7 +90,9 @@ class StageRunner:
         self._rows_out = 0
         self._watermark_us = 0
         self._next_watermark_us = 0
-        self._ends: dict[str, int] = {}
+        self._ends: Mapping[str, int] = {}
+        self._rounds: dict[str, _Round] = {}
+        self._asking = threading.Lock()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -91,6 +102,7 @@ class StageRunner:
             journal_punctuation(stream)
         self._sink_error = None
         self._failure_noted = False
+        self._rounds.clear()
         self._run.start(self._log_batch)
 
     def watch(self, journal_punctuation: Callable[[str], None]) -> None:
@@ -148,24 +160,19 @@ class StageRunner:
             raise
 
     def _log(self, batch: StageBatch) -> None:
-        ends, starts = _by_input(batch.ends), _by_input(batch.starts)
-        ranges = {name: (starts.get(name, 0), end) for name, end in ends.items()}
+        ranges = {name: (batch.starts.get(name, 0), end) for name, end in batch.ends.items()}
         new = Batch(lineage=batch.lineage, batch_id=batch.batch_id, ranges=ranges)
         if decide(self.stage.name, self._last_batch(), new) is Decision.APPEND:
             self._wait_room()
             self._append(batch, new)
-        for stream, seq in batch.starts:  # what this batch starts after, Spark has committed
-            self.acknowledged[stream] = max(seq, self.acknowledged.get(stream, 0))
-        self._ends = dict(batch.ends)
+        self.acknowledged = batch.starts  # what this batch starts after, Spark has committed
+        self._ends = batch.ends
         self._watermark_us = batch.watermark_us
         self._tries = 0
         self.last_error = None
 
     def _append(self, batch: StageBatch, record: Batch) -> None:
-        at_end: dict[str, dict[str, int]] = {}
-        for stream, seq in batch.ends:
-            held = self._inputs[stream].punctuations_at(seq)
-            at_end[stream] = merge_min([at_end[stream], held]) if stream in at_end else held
+        at_end = {stream: self._inputs[stream].punctuations_at(seq) for stream, seq in batch.ends.items()}
         punctuations = output_punctuations(self._diagram, self.stage.root, at_end, batch.watermark_us)
         now_us = self._clock()
         with self.store.transaction() as transaction:
@@ -199,6 +206,19 @@ class StageRunner:
 
     # --- looking in ------------------------------------------------------------------------------------------------
 
+    def latest(self, stream: str, scan: int, after_seq: int, max_rows: int) -> int:
+        """Where the next batch of a journal may end: the same for every scan of it.
+
+        Spark asks each scan once before a batch. So the first that asks again begins a new round, and the others get
+        what it got; a batch whose scans ended at different segments would join or unite different pasts.
+        """
+        with self._asking:
+            current = self._rounds.get(stream)
+            if current is None or scan in current.answered or current.end_seq < after_seq:
+                current = self._rounds[stream] = _Round(self._inputs[stream].latest_seq(after_seq, max_rows))
+            current.answered.add(scan)
+            return current.end_seq
+
     def mark(self) -> Mark:
         """What the journals hold now."""
         watermark_us = floor_ms(min(smallest(log.punctuations(), self._origins(n)) for n, log in self._inputs.items()))
@@ -225,12 +245,3 @@ class StageRunner:
             "rows_out": self._rows_out,
             **self._run.statistics(),
         }
-
-
-def _by_input(offsets: tuple[tuple[str, int], ...]) -> dict[str, int]:
-    """Offsets by input. A stream that the stage reads twice (a join with itself) is two inputs."""
-    named: dict[str, int] = {}
-    for stream, seq in offsets:
-        count = sum(name.split("#")[0] == stream for name in named)
-        named[f"{stream}#{count + 1}" if count else stream] = seq
-    return named

@@ -126,8 +126,8 @@ class Client:
         message = self._act("status", {})
         return {key: value for key, value in message.items() if key != "v"}
 
-    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
-        body: wire.Message = {"stream": stream, "stage": stage, "after": after_seq, "max_rows": max_rows}
+    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        body: wire.Message = {"stream": stream, "stage": stage, "scan": scan, "after": after_seq, "max_rows": max_rows}
         return wire.number(self._act("journal-latest", body), "seq")
 
     def journal_read(self, stream: str, after_seq: int, to_seq: int) -> BatchStream:

@@ -132,8 +132,11 @@ class NodePorts(Protocol):
         """Everything worth showing, as JSON values."""
         ...
 
-    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
-        """The last segment that a batch of ``stage`` may end with: about ``max_rows`` rows after ``after_seq``."""
+    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        """The last segment that a batch of ``stage`` may end with: about ``max_rows`` rows after ``after_seq``.
+
+        A stage that reads a stream in several places asks once for each, its ``scan``; all get the same answer.
+        """
         ...
 
     def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -243,8 +243,8 @@ class _Service(flight.FlightServerBase):
 
     def _journal_latest(self, message: wire.Message) -> wire.Message:
         stream, stage = wire.text(message, "stream"), wire.text(message, "stage")
-        after, max_rows = wire.number(message, "after"), wire.number(message, "max_rows")
-        return {"seq": self._ports.journal_latest(stream, stage, after, max_rows)}
+        scan, after, max_rows = (wire.number(message, key) for key in ("scan", "after", "max_rows"))
+        return {"seq": self._ports.journal_latest(stream, stage, scan, after, max_rows)}
 
     # --- shared ----------------------------------------------------------------------------------------------------
 

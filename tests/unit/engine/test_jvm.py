@@ -40,6 +40,11 @@ def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
     assert jvm.new_messages() == other.splitlines()
 
 
+def test_java_tells_what_it_threw_and_not_from_where(messages: Path) -> None:
+    messages.write_text("java.lang.Error: a\n\tat a.b.C.d(C.scala:87)\nCaused by: java.lang.Error: b\n\t... 34 more\n")
+    assert jvm.new_messages() == ["java.lang.Error: a", "Caused by: java.lang.Error: b"]
+
+
 def test_what_was_read_does_not_fill_the_disk(messages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jvm, "MESSAGES_BYTES", 10)
     with messages.open("a") as file:

@@ -161,7 +161,7 @@ class FakeNode:
     def status(self) -> dict[str, object]:
         return {"node": "fake", "rows": self.last_id}
 
-    def journal_latest(self, stream: str, stage: str, after_seq: int, max_rows: int) -> int:
+    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         return min(len(self.batches), after_seq + max(1, max_rows // 2))
 
     def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

@@ -1,0 +1,117 @@
+"""A stage's runner without Spark: what its scans are told, and when it is started again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+import anabranch as ab
+from anabranch import limits
+from anabranch.errors import AnabranchError, EngineError, InvariantBroken
+from anabranch.node.stages import StageRunner
+from anabranch.query.graph import stages
+
+
+@dataclass
+class Journal:
+    """A journal that grows whenever it is asked."""
+
+    end: int = 0
+
+    def latest_seq(self, after_seq: int, max_rows: int) -> int:
+        self.end += 1
+        return self.end
+
+
+@dataclass
+class Run:
+    """A Spark query that fails as often as it is told to."""
+
+    failures: list[EngineError] = field(default_factory=list)
+    starts: int = 0
+    running: bool = False
+
+    def start(self, sink: Any) -> None:
+        self.starts += 1
+        self.running = not self.failures
+
+    def failure(self) -> EngineError | None:
+        return self.failures[0] if self.failures else None
+
+
+@dataclass
+class Bench:
+    runner: StageRunner
+    run: Run
+    low: list[bool]
+
+
+@pytest.fixture
+def bench() -> Bench:
+    query = ab.Query("q")
+    numbers = query.source("s", "x int")
+    query.output("twice", query.union(numbers, numbers))
+    diagram = query.checked()
+    run, low = Run(), [False]
+    runner = StageRunner(
+        diagram,
+        stages(diagram)[0],
+        run,  # type: ignore[arg-type]
+        None,  # type: ignore[arg-type]
+        {"s": Journal()},  # type: ignore[dict-item]
+        origins=lambda _: frozenset({"s/0"}),
+        clock=lambda: 1,
+        stopping=lambda: False,
+        disk_is_low=lambda: low[0],
+    )
+    return Bench(runner, run, low)
+
+
+def test_all_scans_of_a_journal_end_at_the_same_segment(bench: Bench) -> None:
+    """Rows may arrive between two questions of one batch: a union with itself must not read different pasts."""
+    first = [bench.runner.latest("s", scan, 0, 10) for scan in (0, 1, 2)]
+    second = [bench.runner.latest("s", scan, 1, 10) for scan in (0, 1, 2)]
+    assert (first, second) == ([1, 1, 1], [2, 2, 2])
+
+
+def test_a_round_that_a_crash_cut_short_is_forgotten_with_its_run(bench: Bench) -> None:
+    assert bench.runner.latest("s", 0, 0, 10) == 1
+    bench.runner.start(lambda _: None)
+    assert [bench.runner.latest("s", scan, 0, 10) for scan in (0, 1)] == [2, 2]
+
+
+def tick_through_every_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twenty looks of the housekeeper, each after the longest wait there is."""
+    now = [0.0]
+    monkeypatch.setattr("anabranch.node.stages.time.monotonic", lambda: now[0])
+    for _ in range(20):
+        now[0] += limits.RESTART_BACKOFF_S[-1] + 1
+        bench.runner.watch(lambda _: None)
+
+
+def test_a_stage_that_fails_at_every_try_is_given_up(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run.failures.append(EngineError("boom"))
+    tick_through_every_wait(bench, monkeypatch)
+    assert bench.run.starts == len(limits.RESTART_BACKOFF_S)
+    assert bench.runner.failed is bench.run.failures[0]
+
+
+def test_on_a_full_disk_a_stage_waits_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.low[0] = True
+    bench.run.failures.append(EngineError("No space left on device"))
+    tick_through_every_wait(bench, monkeypatch)
+    assert bench.runner.failed is None
+    bench.run.failures.clear()
+    bench.low[0] = False
+    tick_through_every_wait(bench, monkeypatch)
+    assert bench.run.running
+
+
+def test_a_broken_invariant_is_not_tried_again(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    error: AnabranchError = InvariantBroken("rows were dropped")
+    bench.runner._sink_error = error
+    bench.runner.watch(lambda _: None)
+    assert bench.runner.failed is error
+    assert bench.run.starts == 0
