@@ -27,6 +27,13 @@ ORIGINS: Final = 10_000
 """Origins in one query (lanes and boxes that make tuples): a segment stores one punctuation for each that reaches
 it."""
 
+VOIDS: Final = 1 << 32
+"""Numbers that one void gives up. More than any client can have sent, and far from where 64 bits end: a lane whose
+numbers were used up could never take a row again."""
+
+WINDOWS: Final = 1_000
+"""Windows of one Aggregate that a tuple may lie in: Spark makes a row and an expression of its plan for each."""
+
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 LOG_BYTES: Final = 8 << 30
@@ -49,6 +56,10 @@ DISK_RESERVE_BYTES: Final = 256 << 20
 
 BOUNDARY_INTERVAL_US: Final = 1_000_000
 """How often an owned lane with nothing to say sends a boundary: each costs one or two micro-batches downstream."""
+
+AWAY_US: Final = 5_000_000
+"""How long the housekeeper may be late before that time counts as nobody's silence: the process was suspended, or the
+clock was set forward."""
 
 POLL_MS: Final = 20
 """How often an idle Spark query asks its journals for news: 50 small calls a second, and 20 ms of latency at most."""

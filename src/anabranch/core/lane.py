@@ -106,6 +106,8 @@ class Lane:
             return refusals.session_expired(self.name, event.producer, event.session, present)
         if event.first is None or event.first < 1:
             return refusals.number_missing(self.name, event.producer, event.first, known.next_number)
+        if isinstance(event, VoidsArrived) and not 1 <= event.count <= limits.VOIDS:
+            return refusals.void_count(self.name, event.count)
         return None
 
     # --- entries ---------------------------------------------------------------------------------------------------
@@ -198,7 +200,7 @@ class Lane:
 
     def _heartbeat(self, state: LaneState, now_us: int) -> tuple[LaneState, Append] | None:
         """An owned lane follows its clock; with a time column only as far as ``idle`` allows."""
-        if now_us - state.last_entry_us < self.rules.boundary_interval_us:
+        if 0 <= now_us - state.last_entry_us < self.rules.boundary_interval_us:  # negative: the clock was set back
             return None
         time_us = now_us
         if self.rules.timed:

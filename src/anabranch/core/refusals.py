@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from anabranch import limits
 from anabranch.core.lane_messages import SESSION_EXPIRED, Refuse
 from anabranch.core.stamping import BadRow
 
@@ -39,6 +40,14 @@ def number_gap(lane: str, first: int, expected: int) -> Refuse:
         message=f"Lane {lane!r} expected number {expected} and got {first}.",
         remedy=f"Send from number {expected} on, or give up the numbers between as voids.",
         expected=expected,
+    )
+
+
+def void_count(lane: str, count: int) -> Refuse:
+    return Refuse(
+        code="void-count",
+        message=f"Lane {lane!r} was asked to void {count} numbers.",
+        remedy=f"A void gives up 1 to {limits.VOIDS:,} numbers.",
     )
 
 

@@ -51,6 +51,16 @@ def batch_offsets(checkpoint: Path, batch_id: int) -> BatchOffsets:
     return BatchOffsets(ends, watermark_us)
 
 
+def has_open_batch(checkpoint: Path) -> bool:
+    """Whether Spark has begun a batch that it has not committed."""
+    begun, committed = (_numbers(checkpoint / name) for name in ("offsets", "commits"))
+    return max(begun, default=-1) > max(committed, default=-1)
+
+
+def _numbers(directory: Path) -> list[int]:
+    return [int(path.name) for path in directory.glob("*") if path.name.isdigit()]
+
+
 def _offset(line: str) -> tuple[str, int]:
     offset = json.loads(line)
     return str(offset["stream"]), int(offset["seq"])

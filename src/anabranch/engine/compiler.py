@@ -69,9 +69,9 @@ class _Compiler:
     def _chain_schema(self, root: DataFrame, chain: Chain) -> pa.Schema:
         """Analyses a chain box by box, so that an error names its box, and returns what comes out of it."""
         frame = root
-        for position, (box, _) in enumerate(chain.steps):
-            with self._naming(box):
-                frame = plain(root, Chain(chain.stream, chain.steps[: position + 1]))
+        for step in chain.steps:
+            with self._naming(step[0]):
+                frame = plain(frame, Chain(chain.stream, (step,)))
         last = chain.steps[-1][0] if chain.steps else self._root
         fields = [field for field in frame.schema.fields if field.name not in ROW_HEADER]
         with self._naming(last):

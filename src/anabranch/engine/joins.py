@@ -28,11 +28,15 @@ _TIME = "_time"
 def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -> DataFrame:
     left_names, right_names = data_columns(left), data_columns(right)
     left, right = _side(left, "_l"), _side(right, "_r")
-    condition = F.expr(box.on) & _within(box.within_us)
-    equalities, _ = split_join(box.on, left_names, right_names)
+    equalities, rest = split_join(box.on, left_names, right_names)
+    condition = _within(box.within_us)
+    for left_side, right_side in equalities:
+        condition &= F.expr(left_side) == F.expr(right_side)
+    if rest is not None:  # wrapped, because Spark searches bare comparisons for limits of time, and warns when it fails
+        condition &= F.coalesce(F.expr(rest), F.lit(False))
     if not equalities:
         left, right = _bucketed(left, right, box.within_us)
-        condition = (F.col("_l_bucket") == F.col("_r_bucket")) & condition
+        condition &= F.col("_l_bucket") == F.col("_r_bucket")
     joined = left.join(right, condition, "inner").withColumns({side + STIME: _stime(side) for side in ("_l", "_r")})
     identities = [*identity_parts(origins, "_l"), *identity_parts(origins, "_r")]
     return joined.select(

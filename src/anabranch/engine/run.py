@@ -125,6 +125,10 @@ class StageRun:
         writer = self.compiled.frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
         self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
 
+    def has_open_batch(self) -> bool:
+        """Whether a batch is under way that Spark has not committed."""
+        return self.running and spark_checkpoint.has_open_batch(self._checkpoint)
+
     def stop(self) -> None:
         """Ends the query; a batch under way may be cut and runs again at the next start."""
         if self._query is not None:

@@ -64,9 +64,10 @@ def _check_columns(rows: pa.RecordBatch, source: Source, schema: pa.Schema) -> N
 def _times(rows: pa.RecordBatch, source: Source) -> tuple[npt.NDArray[np.int64] | None, npt.NDArray[np.bool_] | None]:
     """The column that holds stream time, as microseconds and a mask of its NULLs; nothing for rows stamped on
     arrival."""
-    name = STIME if _stamped_by_producer(source) else source.time
-    if name is None:
+    time = STIME if _stamped_by_producer(source) else source.time
+    if time is None:
         return None, None
+    name = next(name for name in rows.schema.names if name.lower() == time.lower())  # as the schema spells it
     column = rows.column(name).cast(pa.int64())
     return column.fill_null(0).to_numpy(zero_copy_only=False), column.is_null().to_numpy(zero_copy_only=False)
 

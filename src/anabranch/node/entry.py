@@ -33,7 +33,7 @@ from anabranch.core.lane_messages import (
     RowsArrived,
 )
 from anabranch.core.lane_state import LaneRules, LaneState
-from anabranch.errors import ConfigError, DiskFull, Overloaded, PushRefused
+from anabranch.errors import ConfigError, DiskFull, NodeUnreachable, Overloaded, PushRefused
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
 from anabranch.node.arrivals import arrival
@@ -64,6 +64,7 @@ class EntryPoint:
         clock: Callable[[], int],
         boundary_interval_us: int,
         intake_stopped: Callable[[], str | None],
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         self.source = source
         self.store = store
@@ -73,6 +74,8 @@ class EntryPoint:
         self._schema = schema
         self._clock = clock
         self._intake_stopped = intake_stopped
+        self._stopping = stopping
+        self._ticked_us = clock()
         self._lock = threading.Lock()
         self._rows = 0
         self._bytes = 0
@@ -128,12 +131,21 @@ class EntryPoint:
             self._handle(lane, CloseArrived(now_us=self._clock()), None)
 
     def tick(self) -> None:
-        """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones."""
-        if self._intake_stopped():
-            return
-        for name in self._slots:
+        """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones.
+
+        While rows are turned away, or nobody was there to take them, no lane is silent: it could not speak. A CLOSE is
+        for ever, so this must not be taken for the silence of its producer.
+        """
+        now_us = self._clock()
+        stopped = self._intake_stopped() is not None
+        unheard = stopped or self._is_full() or now_us - self._ticked_us > limits.AWAY_US
+        self._ticked_us = now_us
+        for name, slot in self._slots.items():
             with self._lock:
-                self._handle(name, ClockTicked(now_us=self._clock()), None)
+                if unheard:
+                    slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
+                if not stopped:
+                    self._handle(name, ClockTicked(now_us=self._clock()), None)
 
     # --- carrying out ----------------------------------------------------------------------------------------------
 
@@ -201,13 +213,19 @@ class EntryPoint:
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
         deadline = time.monotonic() + limits.PUSH_WAIT_S
-        while self.log.is_full():
+        while self._is_full():
+            if self._stopping():
+                raise NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")
             if time.monotonic() > deadline:
                 raise Overloaded(
-                    f"The log of source {self.source.name!r} is full: its slowest reader does not keep up.",
+                    f"The log of {self.source.name!r} or its late rows is full: its slowest reader does not keep up.",
                     remedy="Try again later; see 'anabranch status' for the readers and their lag.",
                 )
             time.sleep(0.05)
+
+    def _is_full(self) -> bool:
+        """Rows may go to either log: nobody knows before they are stamped."""
+        return self.log.is_full() or self.late.is_full()
 
     # --- looking in ------------------------------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ class Node:
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
+        self._opened = threading.Event()
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
@@ -114,8 +115,9 @@ class Node:
         self._ready.set()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
+        deadline = time.monotonic() + limits.STOP_WAIT_S
         for runner in self._runners.values():
-            runner.stop()
+            runner.stop(deadline)
         if self._server is not None:
             self._server.stop()
         for store in self._stores.values():
@@ -166,6 +168,7 @@ class Node:
             clock=_now_us,
             boundary_interval_us=self.settings.boundary_interval_us,
             intake_stopped=lambda: self._intake_stopped,
+            stopping=self._stopping.is_set,
         )
 
     def _start_stages(self) -> None:
@@ -174,6 +177,7 @@ class Node:
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
+        self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)
         for name, runner in self._runners.items():
@@ -260,11 +264,10 @@ class Node:
                 _spark_log.warning(line)
             for entry in self._entries.values():
                 self._attempt(entry.tick)
-            if not self._ready.is_set():
-                continue
-            for runner in self._runners.values():
-                runner.watch(self._journal_punctuation)
-            if time.monotonic() - trimmed >= _TRIM_EVERY_S:
+            if self._ready.is_set():  # before that, start() watches the stages itself
+                for runner in self._runners.values():
+                    runner.watch(self._journal_punctuation)
+            if self._opened.is_set() and time.monotonic() - trimmed >= _TRIM_EVERY_S:
                 self._attempt(self._trim)
                 trimmed = time.monotonic()
 
@@ -291,13 +294,21 @@ class Node:
     def _trim(self) -> None:
         """Stores what the stages have acknowledged, and lets every log forget what nobody needs."""
         for name, (store, log) in list(self._logs.items()):
-            stages = [runner for runner in self._runners.values() if name in runner.acknowledged]
-            acknowledged = {stage_reader(runner.stage.name): runner.acknowledged[name] for runner in stages}
+            readers = [runner for runner in list(self._runners.values()) if name in runner.stage.inputs]
+            acknowledged = {
+                stage_reader(runner.stage.name): runner.acknowledged[name]
+                for runner in readers
+                if name in runner.acknowledged
+            }
             if any(seq > log.readers().get(reader, 0) for reader, seq in acknowledged.items()):
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
             trim_log(store, log, keep=self._stage_readers(name), now_us=_now_us())
+            # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
+            # can come that begins the next: the log would be full for ever.
+            if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
+                self._journal_punctuation(name)
 
     # --- ports: what the Flight server calls -----------------------------------------------------------------------
 
@@ -323,6 +334,7 @@ class Node:
         return self._entry(push.source).push(push)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
+        _check_name("reader", reader)  # the stages of this node read under names that no client can have
         store, log = self._log(stream)
         if position.incarnation != log.incarnation:
             raise StreamNotFound(
@@ -336,7 +348,7 @@ class Node:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)
-        others = log.readers().keys() - self._stage_readers(stream)
+        others = (log.readers().keys() | log.cut_off()) - self._stage_readers(stream)
         if reader not in others:
             names = ", ".join(sorted(others)) or "none"
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
@@ -348,7 +360,7 @@ class Node:
         lanes = entry.source.lanes
         if lane is None and len(lanes) > 1:
             raise ConfigError(f"Source {source!r} has several lanes.", remedy=f"Name one of: {', '.join(lanes)}.")
-        entry.close_lane(lane or lanes[0])
+        entry.close_lane(lanes[0] if lane is None else lane)
 
     def status(self) -> dict[str, object]:
         return self.statistics()
@@ -439,6 +451,8 @@ class Node:
                 at_seq = log.first_seq() - 1
             case "end":
                 at_seq = log.end_seq()
+            case Position(incarnation=incarnation) if incarnation != log.incarnation:
+                return  # the read itself says so; a reader that is nowhere must not hold the log
             case Position(id=last_id):
                 at_seq = log.seq_before_id(last_id + 1)
         with store.transaction() as transaction:

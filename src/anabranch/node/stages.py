@@ -138,8 +138,19 @@ class StageRunner:
         self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[self._tries]
         self._tries += 1
 
-    def stop(self) -> None:
+    def stop(self, deadline: float) -> None:
+        """Ends the Spark query, after the batch under way and the empty one that it causes, if that is in time."""
+        while self.has_run and self._run.running and time.monotonic() < deadline:
+            if not self._run.has_open_batch() and not self.punctuation_is_pending():
+                break
+            time.sleep(0.02)
         self._run.stop()
+
+    def keeps_read_rows(self, stream: str) -> bool:
+        """Whether Spark has read a journal to its end, and keeps rows there only until a next batch begins."""
+        log = self._inputs[stream]
+        end_seq = log.end_seq()
+        return self._ends.get(stream) == end_seq and log.rows_between(self.acknowledged.get(stream, 0), end_seq) > 0
 
     @property
     def has_run(self) -> bool:
@@ -212,6 +223,8 @@ class StageRunner:
         Spark asks each scan once before a batch. So the first that asks again begins a new round, and the others get
         what it got; a batch whose scans ended at different segments would join or unite different pasts.
         """
+        if self._stopping():
+            return after_seq
         with self._asking:
             current = self._rounds.get(stream)
             if current is None or scan in current.answered or current.end_seq < after_seq:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anabranch.errors import ConfigError
+from anabranch.limits import WINDOWS
 from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
 from anabranch.model.names import is_name
-from anabranch.model.times import MS, format_duration
+from anabranch.model.times import CLOSED_US, MS, format_duration
 from anabranch.query.boxes import Aggregate, Box, Filter, Join, Map, Schema, Source, Union
 from anabranch.query.infer import PLAIN_TYPES, canonical_type, infer
 from anabranch.query.problems import Report, candidates
@@ -166,6 +167,10 @@ def _check_aggregate(box: Aggregate, schema: Schema | None, report: Report) -> N
             f"every: {format_duration(box.every_us)} is longer than the window of {format_duration(box.window_us)}."
         )
         report.add("bad-window", box.name, "every", message, "Tuples between two windows would be lost: shorten it.")
+    elif box.every_us >= MS and box.window_us > box.every_us * WINDOWS:
+        windows = -(-box.window_us // box.every_us)
+        message = f"every: a tuple would lie in {windows:,} windows; {WINDOWS:,} are possible."
+        report.add("bad-window", box.name, "every", message, "Let windows begin less often, or make them shorter.")
     expressions = _parsed(box.name, "columns", box.columns, report)
     for expression in expressions:
         _check_aggregate_column(box, expression, schema, report)
@@ -321,6 +326,9 @@ def _check_duration(box: str, field: str, us: int | None, report: Report) -> Non
 def _check_window(box: str, field: str, us: int, report: Report) -> None:
     if us < 0:
         _check_duration(box, field, us, report)
+    elif us >= CLOSED_US:
+        message = f"{field}: {format_duration(us)} is longer than the years 1970 to 9998."
+        report.add("bad-window", box, field, message, "Shorten it.")
     elif us < MS or us % MS:
         message = f"{field}: {format_duration(us)} is not a positive number of whole milliseconds."
         report.add("bad-window", box, field, message, "Spark keeps time in milliseconds: use 1ms or more.")

@@ -18,7 +18,7 @@ NON_DETERMINISTIC: Final = frozenset(
     """rand randn random randstr uniform uuid shuffle now curdate current_date current_time current_timestamp localtime
     localtimestamp current_timezone current_user session_user user current_catalog current_database current_schema
     monotonically_increasing_id spark_partition_id input_file_name input_file_block_start input_file_block_length
-    reflect java_method try_reflect version""".split()
+    reflect java_method try_reflect version aes_encrypt""".split()
 )
 
 WITHOUT_PARENTHESES: Final = frozenset(

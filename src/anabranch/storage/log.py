@@ -74,6 +74,10 @@ class Log:
     def readers(self) -> dict[str, int]:
         return dict(self._state.readers)
 
+    def cut_off(self) -> frozenset[str]:
+        """Readers that were cut off, and have not been removed yet."""
+        return self._state.cut_off
+
     def is_full(self) -> bool:
         """Whether a writer must wait for readers. A log without named readers forgets its oldest rows instead."""
         state = self._state

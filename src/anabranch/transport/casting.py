@@ -142,7 +142,12 @@ def _convert(values: pa.Array, wanted: pa.DataType) -> pa.Array:
     if pt.is_decimal(wanted) and pt.is_integer(values.type):
         # Arrow wants room for the largest integer there is; the values may need much less.
         values = values.cast(pa.decimal128(38, wanted.scale))
-    return values.cast(wanted)
+    cast = values.cast(wanted)
+    if pt.is_date(wanted) and pt.is_timestamp(values.type) and not cast.cast(values.type).equals(values):
+        raise ValueError("a time of day would be cut off")
+    if pt.is_float32(wanted) and pt.is_float64(values.type) and not pc.is_inf(cast).equals(pc.is_inf(values)):
+        raise ValueError("a number is too large")
+    return cast
 
 
 def _parse(values: pa.Array, wanted: pa.DataType) -> pa.Array:

@@ -13,7 +13,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.errors import NodeUnreachable, Overloaded, PushRefused, check
+from anabranch.errors import ConfigError, NodeUnreachable, Overloaded, PushRefused, check
 from anabranch.model.header import STIME
 from anabranch.model.times import from_datetime
 from anabranch.transport.client import Client
@@ -78,6 +78,8 @@ class Producer:
 
     def void(self, count: int) -> PushAnswer:
         """Use up ``count`` numbers without rows: those of rows that were refused or given up."""
+        if count < 1:
+            raise ConfigError(f"{count} numbers cannot be voided.", remedy="Give the number of rows to give up.")
         return self._send("void", count)
 
     def close_lane(self) -> PushAnswer:

@@ -10,6 +10,9 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, time
+from decimal import Decimal
+from numbers import Real
 from typing import Any, BinaryIO, Final, Literal
 
 import pyarrow as pa
@@ -101,7 +104,10 @@ def _python_values(values: list[object], field: pa.Field) -> pa.Array:
     try:
         if (pt.is_timestamp(field.type) or pt.is_date(field.type)) and any(isinstance(value, str) for value in values):
             return pa.array([value if value is None else str(value) for value in values], pa.string())
-        return pa.array(values, field.type)
+        array = pa.array(values, field.type)
+        if any(_loses(value, field.type) for value in values):
+            raise ValueError
+        return array
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         row = next(number for number, value in enumerate(values) if not _fits(value, field.type))
         raise casting.refused(row, f"column {field.name!r}: {values[row]!r} is not a {field.type}.") from None
@@ -112,7 +118,15 @@ def _fits(value: object, wanted: pa.DataType) -> bool:
         pa.array([value], wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return False
-    return True
+    return not _loses(value, wanted)
+
+
+def _loses(value: object, wanted: pa.DataType) -> bool:
+    """Whether Arrow would cut something off without a word: the fraction of a number, the time of day of a date."""
+    if pt.is_date(wanted):
+        return isinstance(value, datetime) and value.time() != time()
+    whole = pt.is_integer(wanted) or pt.is_timestamp(wanted)
+    return whole and isinstance(value, Real | Decimal) and value % 1 != 0
 
 
 def _refuse_names(row: Mapping[str, object], schema: pa.Schema, number: int) -> None:

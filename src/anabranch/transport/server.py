@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -205,9 +206,10 @@ class _Service(flight.FlightServerBase):
                 remedy="Push smaller batches.",
             )
         if data is not None:
+            _check_whole(data, source)
             data = rows.conform(data, schema, stamped=message.get("producer") is not None)
         push = wire.push_of(source, message, data)
-        return self._ports.push(push) if push.count else PushAnswer()
+        return self._ports.push(push) if push.count or push.kind != "rows" else PushAnswer()
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
@@ -270,6 +272,14 @@ def _errors() -> Iterator[None]:
         raise wire.to_flight(wire.internal(error)) from error
 
 
+def _check_whole(batch: pa.RecordBatch, source: str) -> None:
+    """Arrow believes what comes over the wire: text that is none, or offsets that lead nowhere, would end a reader."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise PushRefused(f"A batch for {source!r} is damaged: {error}.", remedy="Correct it and push again.") from None
+
+
 def _path(descriptor: flight.FlightDescriptor) -> str:
     if descriptor.descriptor_type != flight.DescriptorType.PATH or len(descriptor.path) != 1:
         raise ConfigError("A descriptor must be a path of one element.", remedy="Use the name of the stream as path.")
@@ -316,7 +326,12 @@ def _cannot_listen(host: str, port: int, reason: str) -> ConfigError:
 def _cut_connections(port: int) -> None:
     """Shut every accepted connection of this server. pyarrow has no door for it, so the sockets are looked up."""
     for entry in Path("/dev/fd").iterdir():
-        # OSError: not a socket, not connected, or closed meanwhile
-        with suppress(OSError), socket.socket(fileno=os.dup(int(entry.name))) as connection:
-            if connection.getsockname()[1:2] == (port,) and connection.getpeername():
-                connection.shutdown(socket.SHUT_RDWR)
+        with suppress(OSError):  # not connected, or closed meanwhile
+            descriptor = int(entry.name)
+            # Only sockets are duplicated: a second descriptor of a lock file would keep the lock, and closing one of a
+            # database would release SQLite's.
+            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                continue
+            with socket.socket(fileno=os.dup(descriptor)) as connection:
+                if connection.getsockname()[1:2] == (port,) and connection.getpeername():
+                    connection.shutdown(socket.SHUT_RDWR)

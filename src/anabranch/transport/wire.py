@@ -67,7 +67,7 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes) -> Message:
     try:
         message = json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
     if not isinstance(message, dict) or message.get("v") != VERSION:
         version = message.get("v") if isinstance(message, dict) else None
@@ -159,7 +159,8 @@ def push_of(source: str, message: Message, rows: pa.RecordBatch | None) -> Push:
         raise ConfigError(f"{kind!r} is not a kind of entry.", remedy="Use rows, boundary, void or close.")
     if (kind == "rows") != (rows is not None):
         raise ConfigError(f"A push of {kind} to {source!r} came {'with' if rows else 'without'} rows.")
-    count = rows.num_rows if rows is not None else (optional_number(message, "count") or 1)
+    given = optional_number(message, "count")
+    count = rows.num_rows if rows is not None else (1 if given is None else given)
     return Push(
         source=source,
         producer=optional_text(message, "producer"),

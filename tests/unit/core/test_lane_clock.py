@@ -72,6 +72,14 @@ def test_an_idle_boundary_never_goes_back() -> None:
     assert story.punctuation == 9_000_000
 
 
+def test_a_clock_that_was_set_back_does_not_keep_an_idle_lane_silent() -> None:
+    story = LaneStory(timed=True, idle_us=5_000, boundary_interval_us=1_000)
+    story.start(90_000_000)
+    story.push([2_000])
+    assert story.tick(10_000) == [], "idle counts from here"
+    assert story.tick(15_000) == [AppendBoundary(number=2, punctuation_us=10_000)]
+
+
 def test_a_producers_lane_says_nothing_by_itself() -> None:
     story = LaneStory(producer="gauge")
     story.start(10_000)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anabranch import limits
 from anabranch.core.lane_messages import Answer, AppendBoundary, AppendClose, AppendRows, AppendVoids, Refuse
 from anabranch.model.times import CLOSED_US
 from tests.unit.core.lane_story import LaneStory, answer
@@ -135,6 +136,14 @@ def test_refused_rows_are_given_up_as_voids_and_the_lane_goes_on() -> None:
     append, _ = story.push([20], first=4, **gauge)
     assert isinstance(append, AppendRows)
     assert append.numbers.tolist() == [4]
+
+
+@pytest.mark.parametrize("count", [0, -1, limits.VOIDS + 1, 1 << 70])
+def test_a_void_of_no_numbers_or_of_all_there_are_is_refused(count: int) -> None:
+    story, gauge = registered()
+    assert refusal(story.voids(count, first=1, **gauge)).code == "void-count"
+    append, _ = story.push([10], first=1, **gauge)
+    assert isinstance(append, AppendRows)
 
 
 def test_a_restarted_producer_learns_where_it_was() -> None:

@@ -213,3 +213,83 @@ def test_wrong_columns_are_told_by_name(bench: Bench, batch: pa.RecordBatch, fau
     with pytest.raises(PushRefused, match=fault):
         bench.entry.push(Push(source="s", kind="rows", count=1, rows=batch))
     assert bench.entry.log.end_seq() == 0
+
+
+SILENT = Source(name="s", schema=(Column("x", "bigint"),), producers=("p",), silence_us=600 * SECOND)
+
+
+def closed(bench: Bench) -> bool:
+    return bool(bench.entry.statistics()["lanes"]["s/p"]["closed"])
+
+
+def tick_for(bench: Bench, seconds: int) -> None:
+    for _ in range(seconds):
+        bench.clock.now_us += SECOND
+        bench.entry.tick()
+
+
+def test_a_silent_producer_is_closed_when_its_time_is_over(tmp_path: Path) -> None:
+    bench = open_bench(tmp_path / "s.db", SILENT)
+    bench.entry.register("p")
+    tick_for(bench, 599)
+    assert not closed(bench)
+    tick_for(bench, 1)
+    assert closed(bench)
+    bench.store.close()
+
+
+def test_a_producer_that_was_turned_away_for_want_of_disk_was_not_silent(tmp_path: Path) -> None:
+    bench = open_bench(tmp_path / "s.db", SILENT)
+    bench.entry.register("p")
+    bench.stopped.append("Intake has stopped.")
+    tick_for(bench, 700)
+    bench.stopped.clear()
+    tick_for(bench, 599)
+    assert not closed(bench)
+    bench.store.close()
+
+
+def test_a_producer_that_waited_for_room_was_not_silent(tmp_path: Path) -> None:
+    bench = open_bench(tmp_path / "s.db", SILENT, limit_bytes=1)
+    with bench.store.transaction() as transaction:
+        transaction.add_reader("s", "stage:slow", at_seq=0)
+        transaction.append("s", None, {"s/p": T0}, now_us=T0)
+    bench.entry.register("p")
+    tick_for(bench, 700)
+    assert not closed(bench)
+    bench.store.close()
+
+
+def test_the_time_for_which_the_process_was_suspended_is_nobodys_silence(tmp_path: Path) -> None:
+    bench = open_bench(tmp_path / "s.db", SILENT)
+    bench.entry.register("p")
+    tick_for(bench, 1)
+    bench.clock.now_us += 3600 * SECOND
+    bench.entry.tick()
+    assert not closed(bench)
+    bench.store.close()
+
+
+def timed(*times_us: int, name: str = "at") -> Push:
+    times = pa.array(times_us).cast(pa.timestamp("us", tz="UTC"))
+    batch = pa.RecordBatch.from_pydict({"x": pa.array(range(len(times_us)), pa.int64()), name: times})
+    return Push(source="s", kind="rows", count=len(times_us), rows=batch)
+
+
+def test_a_full_log_of_late_rows_pushes_back_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "PUSH_WAIT_S", 0.1)
+    bench = open_bench(tmp_path / "s.db", TIMED, limit_bytes=1)
+    with bench.store.transaction() as transaction:
+        transaction.add_reader("s.late", "auditor", at_seq=0)
+    bench.entry.push(timed(T0, T0 - SECOND))
+    with pytest.raises(Overloaded, match="late rows"):
+        bench.entry.push(timed(T0 - SECOND))
+    bench.store.close()
+
+
+def test_the_time_column_may_be_spelled_in_any_case(tmp_path: Path) -> None:
+    source = Source(name="s", schema=(Column("x", "bigint"), Column("At", "timestamp")), time="at")
+    bench = open_bench(tmp_path / "s.db", source)
+    bench.entry.push(timed(T0 + 5, name="At"))
+    assert held(bench) == [(1, 5, 0)]
+    bench.store.close()

@@ -248,6 +248,7 @@ def test_a_union_needs_inputs() -> None:
         ("randn() > 0", "randn()"),
         ("random() > 0", "random()"),
         ("uuid() = target", "uuid()"),
+        ("aes_encrypt(target, source) IS NULL", "aes_encrypt()"),
         ("_stime < now()", "now()"),
         ("_stime < current_timestamp()", "current_timestamp()"),
         ("_stime < current_timestamp", "current_timestamp()"),
@@ -411,6 +412,20 @@ def test_windows_are_whole_milliseconds(window: str) -> None:
     only_problem(ping.aggregate("count(*) AS n", window="1s", every=window), "bad-window")
     query, ping = ping_query()
     only_problem(ping.join(query.source("l", "x int"), on="x > rtt_ms", within=window), "bad-window")
+
+
+def test_a_window_is_shorter_than_all_time_there_is() -> None:
+    _, ping = ping_query()
+    only_problem(ping.aggregate("count(*) AS n", window="100000000d"), "bad-window")
+
+
+def test_a_tuple_may_not_lie_in_more_windows_than_spark_can_plan() -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("count(*) AS n", window="1h", every="1ms"), "bad-window")
+    assert "3,600,000 windows" in problem.message
+    query, ping = ping_query()
+    query.output("o", ping.aggregate("count(*) AS n", window="1s", every="1ms"))
+    assert query.validate() == []
 
 
 def test_windows_may_not_leave_gaps() -> None:

@@ -170,6 +170,21 @@ def test_a_bad_dict_is_named() -> None:
     assert (error.row, error.message) == (1, "Row 2: Columns: unknown 'y'.")
 
 
+@pytest.mark.parametrize(
+    ("values", "wanted"),
+    [
+        ((1.0, 1.5), pa.int64()),
+        ((1, Decimal("1.5")), pa.int8()),
+        ((0, 0.5), pa.timestamp("us", "UTC")),
+        ((datetime(2026, 1, 31, tzinfo=UTC), datetime(2026, 1, 31, 12, tzinfo=UTC)), pa.date32()),
+    ],
+)
+def test_a_dict_is_converted_only_without_loss(values: tuple[object, object], wanted: pa.DataType) -> None:
+    whole, cut = ({"c": value} for value in values)
+    assert to_batches([whole], pa.schema([("c", wanted)]))[0].num_rows == 1
+    assert refusal(to_batches, [whole, cut], pa.schema([("c", wanted)])).row == 1
+
+
 def test_an_object_may_leave_out_what_is_null() -> None:
     rows = [{"name": "a", "x": 1.0}, {"name": "b"}, {"x": 2.0}]
     expected = [{"name": "a", "x": 1.0}, {"name": "b", "x": None}, {"name": None, "x": 2.0}]
@@ -186,6 +201,8 @@ def test_an_object_may_leave_out_what_is_null() -> None:
         (pa.array(["1.5", "x"]), pa.decimal128(10, 2), 1),
         (pa.array([Decimal("1.234")]), pa.decimal128(10, 2), 0),
         (pa.array([0, 1], pa.timestamp("ns")), pa.timestamp("us", "UTC"), 1),
+        (pa.array([0, 3_600], pa.timestamp("s")), pa.date32(), 1),
+        (pa.array([1.1, 1e300]), pa.float32(), 1),
         (pa.array(["1"]), pa.int64(), None),
         (pa.array([1]), pa.string(), None),
         (pa.array([True]), pa.int64(), None),

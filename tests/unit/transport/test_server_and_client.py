@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -24,7 +25,7 @@ from anabranch.model.position import Position
 from anabranch.transport import wire
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
-from anabranch.transport.server import FlightServer
+from anabranch.transport.server import FlightServer, _cut_connections
 from tests.unit.transport.fake_node import PING, FakeNode, pings
 
 
@@ -125,6 +126,19 @@ def test_stopping_does_not_wait_for_a_client_that_holds_a_push_open(client: Clie
     plain.close()
 
 
+def test_cutting_connections_opens_nothing_that_stays(node: FakeNode, tmp_path: Path) -> None:
+    """A second descriptor of a lock file would keep the lock after its owner has given it back."""
+    with (tmp_path / "lock").open("w") as lock:
+        before = _descriptors()
+        _cut_connections(1)
+        assert _descriptors() == before
+        assert not lock.closed
+
+
+def _descriptors() -> int:
+    return len(list(Path("/dev/fd").iterdir()))
+
+
 # --- pushing -------------------------------------------------------------------------------------------------------
 
 
@@ -166,6 +180,27 @@ def test_columns_in_another_order_and_of_a_narrower_type_are_taken(client: Clien
     rows = pa.RecordBatch.from_pydict({**narrow, "hops": pa.array([1, 2], pa.int8())})
     client.push(Push(source="ping", rows=rows, count=2))
     assert node.pushes[0].rows.schema.equals(PING)
+
+
+def test_a_batch_that_arrow_cannot_read_is_refused(client: Client, node: FakeNode) -> None:
+    no_text = pa.array([b"\xff\xfe"]).view(pa.string())
+    arrays = [no_text if pa.types.is_string(field.type) else pa.nulls(1, field.type) for field in PING]
+    with pytest.raises(PushRefused, match="damaged"):
+        client.push(Push(source="ping", count=1, rows=pa.RecordBatch.from_arrays(arrays, schema=PING)))
+    assert node.pushes == []
+
+
+def test_a_message_that_is_nested_without_end_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not JSON"):
+        wire.decode(b"[" * 100_000)
+
+
+def test_a_void_of_nothing_stays_one_of_nothing(client: Client, node: FakeNode) -> None:
+    """The node refuses it. Taken for a void of one number, it would swallow the next row."""
+    session = client.register("ping", "p").session
+    push = Push(source="ping", producer="p", session=session, kind="void", first=1, count=0)
+    client.push(push)
+    assert node.pushes == [push]
 
 
 def test_an_unknown_column_is_refused_with_the_likely_one(client: Client) -> None:

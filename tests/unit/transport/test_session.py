@@ -131,6 +131,14 @@ def test_an_older_producer_of_the_same_name_is_refused(connection: Connection) -
         old.push(pings(1))
 
 
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_void_of_no_numbers_is_a_mistake_of_the_caller(connection: Connection, node: FakeNode, count: int) -> None:
+    producer = connection.producer("ping", "p")
+    with pytest.raises(ConfigError, match="cannot be voided"):
+        producer.void(count)
+    assert (producer.next, node.pushes) == (1, [])
+
+
 def test_after_a_refusal_the_numbers_are_free_to_void_or_to_correct(connection: Connection, node: FakeNode) -> None:
     producer = connection.producer("ping", "p")
     node.counters["p"] = 0
