@@ -7,7 +7,7 @@ STAMP  := .venv/.ready
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format chaos clean
+.PHONY: help setup demo test check format chaos backlog clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -35,6 +35,9 @@ format: $(STAMP) ## Format the code and repair what lint can repair
 
 chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos
+
+backlog: setup ## Work off ten million rows and watch the memory of every process
+	@$(WITH_JAVA) $(BIN)/python -m tests.chaos.backlog
 
 clean: ## Remove what setup, tests and checks made
 	@rm -rf .venv .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist spark-warehouse

@@ -46,8 +46,9 @@ LOG_RETENTION_US: Final = 24 * 3600 * 1_000_000
 READERS: Final = 256
 """Named readers of one log."""
 
-PRODUCERS: Final = 10_000
-"""Producer ids that one owned lane tells apart. The longest silent one is forgotten first."""
+PRODUCERS: Final = 1_000
+"""Producer ids that one owned lane tells apart. The longest silent one is forgotten first. Each adds 50 bytes to every
+push of the lane, because the lane's state is written with the rows."""
 
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""

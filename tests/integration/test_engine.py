@@ -23,7 +23,7 @@ from anabranch.engine.watermark import control_rows_pass, punctuated
 from anabranch.model import identity
 from anabranch.query.files import load
 from anabranch.query.graph import stages
-from tests.spark import QUICK_JVM
+from tests.spark import QUICK_JVM, running
 
 pytestmark = pytest.mark.spark
 
@@ -140,3 +140,15 @@ def test_the_query_of_the_readme_compiles_into_two_stages(session: SparkSession)
     path = Path(__file__).parents[2] / "examples" / "slow_paths.py"
     names = {stage.root for stage in stages(load(path).checked())}
     assert len(names) == 2
+
+
+def test_a_query_that_only_spark_refuses_leaves_its_state_directory_free(session: SparkSession, tmp_path: Path) -> None:
+    def query(expression: str) -> ab.Query:
+        made = ab.Query("q")
+        made.output("out", made.source("numbers", "x int").map(f"{expression} AS y"))
+        return made
+
+    with pytest.raises(ab.QueryError, match="unheard_of"), running(query("unheard_of(x)"), tmp_path / "state"):
+        pass
+    with running(query("x + 1"), tmp_path / "state") as node:
+        assert node.failure() is None

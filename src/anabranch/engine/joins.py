@@ -32,6 +32,8 @@ def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -
     condition = _within(box.within_us)
     for left_side, right_side in equalities:
         condition &= F.expr(left_side) == F.expr(right_side)
+        # Spark's streaming join finds a NULL key equal to another one, and relies on such filters to be inferred.
+        left, right = left.filter(F.expr(left_side).isNotNull()), right.filter(F.expr(right_side).isNotNull())
     if rest is not None:  # wrapped, because Spark searches bare comparisons for limits of time, and warns when it fails
         condition &= F.coalesce(F.expr(rest), F.lit(False))
     if not equalities:

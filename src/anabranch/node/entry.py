@@ -162,7 +162,6 @@ class EntryPoint:
                 transaction.put(_key(name), state.to_bytes())
                 if isinstance(event, RowsArrived):
                     failpoints.reach("push.before_commit")
-                    failpoints.reach("journal.append")
         slot.state = state
         for action in actions:
             if isinstance(action, AppendRows) and rows is not None:

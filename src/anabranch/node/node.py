@@ -89,7 +89,9 @@ class Node:
         self._housekeeper: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
         self._intake_stopped: str | None = None
+        self._discard = False
         self._started = time.monotonic()
+        self._started_us = _now_us()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -105,6 +107,11 @@ class Node:
             self._housekeeper.start()
             self._start_stages()
             self._ready.set()
+        except QueryError:
+            # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
+            self._discard = self._directory.is_new and all(log.last_id() == 0 for _, log in self._logs.values())
+            self.stop()
+            raise
         except BaseException:
             self.stop()
             raise
@@ -122,6 +129,8 @@ class Node:
             self._server.stop()
         for store in self._stores.values():
             store.close()
+        if self._discard:
+            self._directory.discard()
         self._directory.close()
 
     def __enter__(self) -> Self:
@@ -271,6 +280,10 @@ class Node:
                 self._attempt(self._trim)
                 trimmed = time.monotonic()
 
+    def _age_us(self) -> int:
+        """The time by which rows grow old. A clock that is set forward must not make all of them old at once."""
+        return self._started_us + round((time.monotonic() - self._started) * 1_000_000)
+
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
         try:
@@ -304,7 +317,7 @@ class Node:
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
-            trim_log(store, log, keep=self._stage_readers(name), now_us=_now_us())
+            trim_log(store, log, keep=self._stage_readers(name), now_us=self._age_us())
             # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
@@ -344,7 +357,7 @@ class Node:
             return  # it is trimmed already: an old acknowledgement that was overtaken
         with store.transaction() as transaction:
             transaction.acknowledge(stream, reader, log.seq_before_id(position.id + 1))
-            transaction.trim(stream, now_us=_now_us())
+            transaction.trim(stream, now_us=self._age_us())
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)

@@ -14,12 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from anabranch import limits
+from anabranch import failpoints, limits
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
 from anabranch.engine.run import StageBatch, StageRun
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import smallest
 from anabranch.model.times import floor_ms
 from anabranch.query.boxes import Aggregate, Diagram, Join
@@ -190,6 +191,8 @@ class StageRunner:
             for stream, table in batch.tables.items():
                 data = [name for name in table.column_names if name not in _HEADER]
                 transaction.append(stream, table.select([*_HEADER, *data]), punctuations, now_us=now_us)
+                if stream == internal_stream(self.stage.root):
+                    failpoints.reach("journal.append")
             transaction.record_batch(
                 BatchRecord(
                     lineage=record.lineage,

@@ -30,6 +30,7 @@ class StateDirectory:
 
     def __init__(self, path: Path, diagram: Diagram) -> None:
         self.path: Final = path
+        self.is_new = not (path / "node.json").exists()
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
         try:
@@ -58,6 +59,12 @@ class StateDirectory:
 
     def free_bytes(self) -> int:
         return shutil.disk_usage(self.path).free
+
+    def discard(self) -> None:
+        """Makes it an empty directory again: the marker goes last, so that a kill in between leaves it claimed."""
+        for name in _PARTS:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        (self.path / "node.json").unlink(missing_ok=True)
 
     def close(self) -> None:
         if self._lock is not None:

@@ -1,0 +1,181 @@
+"""A node as a process of its own, and ways to end it that no program can prepare for.
+
+The node runs as users run it (``anabranch run``), in a session of its own, so that everything it starts (the JVM,
+Spark's Python workers) is found by session id, also when its parent is already dead.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+import anabranch as ab
+from anabranch.engine.session import JAVA_OPTIONS
+from anabranch.transport.client import Client
+
+ROOT = Path(__file__).parents[2]
+
+LIFE = "20m"
+"""A node ends by itself after this time, should the harness die without a chance to clean up."""
+
+START_S = 90.0
+"""How long a node may take until all stages run: ten seconds on two idle cores, more beside other work."""
+
+POLL_S = 0.02
+
+_LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
+
+QUICK_START = "-XX:TieredStopAtLevel=1"
+"""Without its optimising compiler the JVM is up sooner, which is what counts in a life of seconds."""
+
+
+class HarnessError(Exception):
+    """The run could not be carried through: a node did not come up, a failpoint was not reached."""
+
+
+class NodeProcess:
+    """One start of a node on a state directory; ``kill`` leaves nothing of it."""
+
+    def __init__(
+        self,
+        query: Path,
+        state: Path,
+        port: int,
+        log: Path,
+        *,
+        failpoint: str | None = None,
+        options: Sequence[str] = (),
+        java_options: str = QUICK_START,
+    ) -> None:
+        self.address = f"127.0.0.1:{port}"
+        self.log = log
+        environment = {key: value for key, value in os.environ.items() if key != "ANABRANCH_FAILPOINT"}
+        environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), str(ROOT / "src")])
+        if failpoint is not None:
+            environment["ANABRANCH_FAILPOINT"] = failpoint
+        command = [sys.executable, "-m", "anabranch.cli", "run", str(query), "--state", str(state), "--port", str(port)]
+        java = f"{JAVA_OPTIONS} {java_options} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+        command += ["--conf", f"spark.driver.extraJavaOptions={java}"]
+        command += ["--master", "local[2]", "--for", LIFE, *options]
+        self.started = time.monotonic()
+        with log.open("ab") as output:
+            output.write(f"\n--- {' '.join(command[1:])} failpoint={failpoint}\n".encode())
+            output.flush()
+            self._popen = subprocess.Popen(
+                command, cwd=ROOT, env=environment, stdout=output, stderr=output, start_new_session=True
+            )
+        self.pid = self._popen.pid
+
+    def kill(self) -> int:
+        """SIGKILL for the node and all it has started, until none is left; how many processes there were."""
+        killed: set[int] = set()
+        deadline = time.monotonic() + 20
+        while found := self.tree():
+            for process in found:
+                killed.add(process.pid)
+                _kill(process)
+            psutil.wait_procs(found, timeout=1)
+            self._popen.poll()
+            if time.monotonic() > deadline:
+                raise HarnessError(f"processes survived SIGKILL: {found}")
+        self._popen.wait(10)
+        return len(killed)
+
+    def tree(self) -> list[psutil.Process]:
+        """The node, its children and theirs, dead parents or not."""
+        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid and _alive(process)]
+
+    def rss(self) -> dict[str, int]:
+        """Resident bytes of the node itself, of its JVM, and of Spark's Python processes."""
+        found = {"node": 0, "jvm": 0, "workers": 0}
+        for process in self.tree():
+            try:
+                kind = "node" if process.pid == self.pid else "jvm" if process.name() == "java" else "workers"
+                found[kind] += process.memory_info().rss
+            except psutil.Error:
+                continue
+        return found
+
+    def stopped(self) -> bool:
+        """Whether the node has stopped itself at its failpoint."""
+        try:
+            return bool(psutil.Process(self.pid).status() == psutil.STATUS_STOPPED)
+        except psutil.NoSuchProcess:
+            return False
+
+    def status(self) -> dict[str, Any] | None:
+        """What ``anabranch status`` says, or None while nobody answers."""
+        with Client(self.address, timeout_s=5) as client:
+            try:
+                return client.status()
+            except ab.NodeUnreachable:
+                return None
+
+    # --- waiting ---------------------------------------------------------------------------------------------------
+
+    def wait_serving(self, timeout_s: float = START_S) -> float:
+        """Until it takes pushes; seconds since its start."""
+        self.wait(lambda: self.status() is not None, "answers", timeout_s)
+        return time.monotonic() - self.started
+
+    def wait_running(self, timeout_s: float = START_S) -> float:
+        """Until every stage runs; seconds since its start."""
+        self.wait(lambda: (self.status() or {}).get("state") == "running", "runs all stages", timeout_s)
+        return time.monotonic() - self.started
+
+    def wait_stopped(self, timeout_s: float) -> None:
+        self.wait(self.stopped, "reaches its failpoint", timeout_s)
+
+    def wait_caught_up(self, timeout_s: float) -> None:
+        """Until all lanes are closed and every stage has logged all that its journals hold."""
+        self.wait(lambda: caught_up(self.status()), "catches up", timeout_s)
+
+    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not condition():
+            code = self._popen.poll()
+            if code is not None:
+                raise HarnessError(f"the node ended with {code} before it {what}; its log ends:\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                raise HarnessError(
+                    f"after {timeout_s:.0f} s the node has not come so far that it {what}; status: {self.status()}; "
+                    f"its log ends:\n{self.log_tail()}"
+                )
+            time.sleep(POLL_S)
+
+    def log_tail(self, size: int = 8_000) -> str:
+        return self.log.read_bytes()[-size:].decode(errors="replace")
+
+
+def caught_up(status: dict[str, Any] | None) -> bool:
+    if status is None or status["state"] != "running":
+        return False
+    closed = all(lane["closed"] for source in status["sources"].values() for lane in source["lanes"].values())
+    return closed and all(stage["caught_up"] for stage in status["stages"].values())
+
+
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+
+
+def _alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.Error:
+        return False
+
+
+def _kill(process: psutil.Process) -> None:
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
