@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     query.output("counts", clocked.aggregate("count(*) AS n", by="k", window="1s"))
     query.output("passed", timed.filter("x > 0"))
     query.output("named_counts", named.aggregate("count(*) AS n", by="k", window="10s"))
+    divisors = query.source("divisors", "d int, at timestamp", time="at")
+    wanted = query.source("wanted", "w int, since timestamp", time="since")
+    query.output("divided", divisors.filter("d IS NULL OR 10 / d > 0").join(wanted, on="d = w", within="1s"))
     state = tmp_path_factory.mktemp("node") / "state"
     with running(query, state, boundary_interval_us=500_000) as node:
         yield node
@@ -188,3 +192,24 @@ def test_statistics_count_what_went_in_and_out(node: Node) -> None:
     assert statistics["sources"]["timed"]["rows_in"] >= 5
     assert all(stage["state"] == "running" and stage["batches"] > 0 for stage in statistics["stages"].values())
     assert statistics["streams"]["passed"]["rows_in"] >= 3
+
+
+def test_a_join_sees_neither_null_as_equal_nor_the_predicates_of_the_other_side(
+    node: Node, connection: ab.Connection
+) -> None:
+    connection.push("divisors", [{"d": 5, "at": T0}, {"d": None, "at": T0}])
+    connection.push("wanted", [{"w": 0, "since": T0}, {"w": None, "since": T0}, {"w": 5, "since": T0}])
+    assert node.wait_caught_up(30), node.failure()
+    assert [(each["d"], each["w"]) for each in rows_of(connection, "divided")] == [(5, 5)]
+
+
+def test_a_full_log_that_spark_has_read_in_one_batch_does_not_stay_full(tmp_path: Path) -> None:
+    """No row can come that would begin the next batch, by which the node learns that this one is committed."""
+    query = ab.Query("full")
+    query.output("o", query.source("s", "x bigint, at timestamp", time="at").filter("x >= 0"))
+    rows = pa.table({"x": pa.array(range(4_000)), "at": pa.array([T0] * 4_000, pa.timestamp("us", "UTC"))})
+    with running(query, tmp_path / "state", log_bytes=300_000) as node, ab.connect(node.address) as connection:
+        for _ in range(6):
+            connection.push("s", rows)
+        assert node.wait_caught_up(30)
+        assert rows_of(connection, "o")[-1]["_id"] == 24_000
