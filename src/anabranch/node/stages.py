@@ -226,12 +226,12 @@ class StageRunner:
         Spark asks each scan once before a batch. So the first that asks again begins a new round, and the others get
         what it got; a batch whose scans ended at different segments would join or unite different pasts.
         """
-        if self._stopping():
-            return after_seq
         with self._asking:
             current = self._rounds.get(stream)
             if current is None or scan in current.answered or current.end_seq < after_seq:
-                current = self._rounds[stream] = _Round(self._inputs[stream].latest_seq(after_seq, max_rows))
+                # A stop gives new rounds no news. One that has begun is answered to its end, like any other.
+                end_seq = after_seq if self._stopping() else self._inputs[stream].latest_seq(after_seq, max_rows)
+                current = self._rounds[stream] = _Round(end_seq)
             current.answered.add(scan)
             return current.end_seq
 

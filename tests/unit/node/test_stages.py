@@ -46,6 +46,7 @@ class Bench:
     runner: StageRunner
     run: Run
     low: list[bool]
+    stopping: list[bool]
 
 
 @pytest.fixture
@@ -54,7 +55,7 @@ def bench() -> Bench:
     numbers = query.source("s", "x int")
     query.output("twice", query.union(numbers, numbers))
     diagram = query.checked()
-    run, low = Run(), [False]
+    run, low, stopping = Run(), [False], [False]
     runner = StageRunner(
         diagram,
         stages(diagram)[0],
@@ -63,10 +64,10 @@ def bench() -> Bench:
         {"s": Journal()},  # type: ignore[dict-item]
         origins=lambda _: frozenset({"s/0"}),
         clock=lambda: 1,
-        stopping=lambda: False,
+        stopping=lambda: stopping[0],
         disk_is_low=lambda: low[0],
     )
-    return Bench(runner, run, low)
+    return Bench(runner, run, low, stopping)
 
 
 def test_all_scans_of_a_journal_end_at_the_same_segment(bench: Bench) -> None:
@@ -74,6 +75,14 @@ def test_all_scans_of_a_journal_end_at_the_same_segment(bench: Bench) -> None:
     first = [bench.runner.latest("s", scan, 0, 10) for scan in (0, 1, 2)]
     second = [bench.runner.latest("s", scan, 1, 10) for scan in (0, 1, 2)]
     assert (first, second) == ([1, 1, 1], [2, 2, 2])
+
+
+def test_a_stop_in_the_middle_of_a_round_leaves_its_answers_equal(bench: Bench) -> None:
+    """Spark writes down what its scans were told: a mixture would be there at every later start."""
+    first = bench.runner.latest("s", 0, 0, 10)
+    bench.stopping[0] = True
+    assert [bench.runner.latest("s", scan, 0, 10) for scan in (1, 2)] == [first, first]
+    assert [bench.runner.latest("s", scan, first, 10) for scan in (0, 1, 2)] == [first, first, first]
 
 
 def test_a_round_that_a_crash_cut_short_is_forgotten_with_its_run(bench: Bench) -> None:
