@@ -18,6 +18,8 @@ from typing import IO
 import psutil
 import pytest
 
+from tests.spark import QUICK_JVM
+
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 START_S = 90
 STOP_S = 40
@@ -35,6 +37,7 @@ class Running:
 
     def __init__(self, query: Path, state: Path, *options: str) -> None:
         command = [sys.executable, "-m", "anabranch.cli", "run", str(query), "--state", str(state), *options]
+        command += ["--conf", f"spark.driver.extraJavaOptions={QUICK_JVM}"]
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, process_group=0
         )

@@ -151,7 +151,7 @@ class StageRunner:
         """Whether Spark has read a journal to its end, and keeps rows there only until a next batch begins."""
         log = self._inputs[stream]
         end_seq = log.end_seq()
-        return self._ends.get(stream) == end_seq and log.rows_between(self.acknowledged.get(stream, 0), end_seq) > 0
+        return self._ends.get(stream) == end_seq and log.rows_after(self.acknowledged.get(stream, 0)) > 0
 
     @property
     def has_run(self) -> bool:
@@ -248,10 +248,7 @@ class StageRunner:
 
     def statistics(self) -> dict[str, Any]:
         """State and last error, rows out, how far behind each journal, and how long a batch takes."""
-        lag = {
-            name: log.rows_between(max(self._ends.get(name, 0), log.first_seq() - 1), log.end_seq())
-            for name, log in self._inputs.items()
-        }
+        lag = {name: log.rows_after(self._ends.get(name, 0)) for name, log in self._inputs.items()}
         state = "failed" if self.failed else "running" if self._run.running else "restarting"
         return {
             "state": state,

@@ -7,24 +7,31 @@ come from SQLite, a few segments at a time. Must not write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from anabranch.errors import StateError, StreamNotFound, check
 from anabranch.storage import codec
 from anabranch.storage.connection import Connection, ReaderPool, one_row
-from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark
+from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark, find_punctuations
 
 __all__ = ["Log", "LogSpec", "Segment"]
+
+Found = TypeVar("Found")
 
 READ_SEGMENTS: Final = 64
 """Segments that one read fetches at most: many small ones should not cost a query each."""
 
 READ_BYTES: Final = 8 << 20
 """Bytes after which one read stops fetching: with the segment that passes it, what one reader holds in memory."""
+
+_LOOKS: Final = 200
+_LOOK_S: Final = 0.005
+"""A second in all, for what takes a thread microseconds unless the machine is very busy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,34 +95,22 @@ class Log:
 
     def punctuations_at(self, seq: int) -> dict[str, int]:
         """The punctuations in force after ``seq``."""
-        state = self._state
-        if seq == 0:
-            return {}
-        if seq == state.end.seq:
-            return dict(state.punctuations)
-        if seq == state.trimmed.seq:
-            return dict(state.trimmed_punctuations)
-        row = None
-        if state.trimmed.seq < seq < state.end.seq:
-            with self._pool.connection() as connection:
-                row = one_row(
-                    connection, "SELECT punctuations FROM segments WHERE log = ? AND seq = ?", (state.number, seq)
-                )
-        if row is None:
+        found = {} if seq == 0 else self._look(seq, find_punctuations)
+        if found is None:
             raise StateError(
                 f"Log {self.name!r} does not know its punctuations after segment {seq}: "
                 f"it holds segments {self.first_seq()} to {self.end_seq()}.",
                 remedy="Start the reader from a position that the log still holds.",
             )
-        return codec.decode_punctuations(row[0], state.spec.origins)
+        return found
 
     def latest_seq(self, after_seq: int, max_rows: int) -> int:
         """The furthest segment with no more than ``max_rows`` rows after ``after_seq``; but at least one segment."""
         state = self._state
         if after_seq == state.end.seq:
             return after_seq
+        start = self._mark(after_seq)
         with self._pool.connection() as connection:
-            start = self._mark(connection, state, after_seq)
             furthest = one_row(
                 connection,
                 "SELECT seq FROM segments WHERE log = ? AND last_id <= ? ORDER BY last_id DESC, seq DESC LIMIT 1",
@@ -124,9 +119,12 @@ class Log:
         return max(min(furthest[0], state.end.seq) if furthest else 0, after_seq + 1)
 
     def rows_between(self, after_seq: int, to_seq: int) -> int:
-        state = self._state
-        with self._pool.connection() as connection:
-            return self._mark(connection, state, to_seq).id - self._mark(connection, state, after_seq).id
+        return self._mark(to_seq).id - self._mark(after_seq).id
+
+    def rows_after(self, seq: int) -> int:
+        """How far behind a reader at ``seq`` is: the rows after it that are still held."""
+        mark = self._look(seq, find_mark) or self._state.trimmed
+        return max(0, self._state.end.id - mark.id)
 
     def seq_before_id(self, id: int) -> int:
         """The last segment that lies wholly before row ``id``: a reader that wants ``id`` reads after it."""
@@ -159,11 +157,7 @@ class Log:
 
     def statistics(self) -> dict[str, object]:
         state = self._state
-        with self._pool.connection() as connection:
-            lag = {
-                name: state.end.id - self._mark(connection, state, max(seq, state.trimmed.seq)).id
-                for name, seq in state.readers.items()
-            }
+        lag = {name: self.rows_after(seq) for name, seq in state.readers.items()}
         return {
             "kind": state.spec.kind,
             "incarnation": state.incarnation,
@@ -197,11 +191,22 @@ class Log:
                 after_seq = segment.seq
                 yield segment
 
-    def _mark(self, connection: Connection, state: LogState, seq: int) -> Mark:
-        mark = find_mark(connection, state, seq)
+    def _mark(self, seq: int) -> Mark:
+        mark = self._look(seq, find_mark)
         if mark is None:
-            raise self._not_held(state, seq)
+            raise self._not_held(self._state, seq)
         return mark
+
+    def _look(self, seq: int, find: Callable[[Connection, LogState, int], Found | None]) -> Found | None:
+        """What the log knows of ``seq``. A trim is in the file a moment before it is published: then look again."""
+        for _ in range(_LOOKS):
+            state = self._state
+            with self._pool.connection() as connection:
+                found = find(connection, state, seq)
+            if found is not None or not state.trimmed.seq < seq < state.end.seq:
+                return found
+            time.sleep(_LOOK_S)
+        return None
 
     def _not_held(self, state: LogState, seq: int) -> StreamNotFound:
         return StreamNotFound(

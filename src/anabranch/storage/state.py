@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from anabranch.errors import StateError, StreamNotFound, check
+from anabranch.storage import codec
 from anabranch.storage.connection import Connection, one_row
 
 
@@ -102,6 +103,16 @@ def find_mark(connection: Connection, state: LogState, seq: int) -> Mark | None:
         return None
     row = one_row(connection, "SELECT last_id, end_bytes FROM segments WHERE log = ? AND seq = ?", (state.number, seq))
     return Mark(seq, row[0], row[1]) if row else None
+
+
+def find_punctuations(connection: Connection, state: LogState, seq: int) -> dict[str, int] | None:
+    """The punctuations after ``seq``, or None if the log does not hold it."""
+    if seq == state.end.seq:
+        return dict(state.punctuations)
+    if seq == state.trimmed.seq:
+        return dict(state.trimmed_punctuations)
+    row = one_row(connection, "SELECT punctuations FROM segments WHERE log = ? AND seq = ?", (state.number, seq))
+    return codec.decode_punctuations(row[0], state.spec.origins) if row else None
 
 
 def raise_punctuations(state: LogState, punctuations: Mapping[str, int]) -> dict[str, int]:

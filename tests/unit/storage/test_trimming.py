@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -218,3 +219,37 @@ def test_a_kill_inside_a_trim_takes_nothing(path: Path, store: Store) -> None:
     store = Store.open(path)
     assert observe(store) == before
     store.close()
+
+
+def test_a_log_can_be_asked_while_it_is_trimmed(store: Store) -> None:
+    """The file forgets a segment a moment before the state in memory does: who asks then is answered all the same."""
+    stop, failures = threading.Event(), list[Exception]()
+    for value in range(300):
+        append(store, [value])
+    log = store.log("s")
+    with store.transaction() as transaction:
+        transaction.add_reader("s", "stage", at_seq=0)
+
+    def ask() -> None:
+        while not stop.is_set():
+            seq = log.first_seq() - 1
+            try:
+                log.statistics()
+                log.rows_after(seq)
+                log.punctuations_at(log.end_seq())
+            except Exception as error:
+                failures.append(error)
+                return
+
+    askers = [threading.Thread(target=ask) for _ in range(3)]
+    for asker in askers:
+        asker.start()
+    for seq in range(1, 300):
+        with store.transaction() as transaction:
+            transaction.acknowledge("s", "stage", seq)
+            transaction.trim("s", now_us=NOW)
+        log.punctuations_at(seq)  # the last one that was trimmed is still known
+    stop.set()
+    for asker in askers:
+        asker.join()
+    assert not failures
