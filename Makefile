@@ -7,7 +7,7 @@ STAMP  := .venv/.ready
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format chaos backlog clean
+.PHONY: help setup demo test check format chaos backlog long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -22,6 +22,9 @@ demo: setup ## Run the example query on generated input for half a minute
 
 test: setup ## Run the tests, all but the long ones
 	@$(WITH_JAVA) $(BIN)/python -m pytest tests
+
+long: setup ## Run all tests, also those that take minutes: every rule of the reference, broken in turn
+	@$(WITH_JAVA) $(BIN)/python -m pytest tests --long
 
 check: $(STAMP) ## Check format, lint, types, layers and the public names
 	@$(BIN)/ruff format --check .

@@ -1,8 +1,8 @@
 """A run of a node on a script of pushes, recorded whole: every stream, and every batch of every stage.
 
 Tests hold the record against the reference. Nothing is trimmed, because a named reader of every stream never
-acknowledges. The script is cut at random: now and then it waits until everything is worked off, and in the middle the
-node is stopped and started again on its state.
+acknowledges. The script is cut at random: where it says so and now and then, it waits until everything is worked off,
+and in the middle the node is stopped and started again on its state.
 """
 
 from __future__ import annotations
@@ -32,13 +32,17 @@ HOUR_US = 3600 * 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Push:
-    """Rows for a source (as its producer, if it has any), or a boundary in microseconds, or the end of the lane."""
+    """Rows for a source (as its producer, if it has any), or a boundary in microseconds, or the end of the lane.
+
+    With ``settle``, the script goes on when everything is worked off.
+    """
 
     source: str
     producer: str | None = None
     rows: tuple[Mapping[str, object], ...] = ()
     boundary_us: int | None = None
     close: bool = False
+    settle: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +114,7 @@ def _play(node: Node, script: list[Push], random: Random) -> None:
                 who.boundary(push.boundary_us)
             if push.close:
                 who.close_lane()
-            if random.random() < 0.08:
+            if push.settle or random.random() < 0.08:
                 _settle(node)
 
 

@@ -14,7 +14,7 @@ from tests.property.diagrams import joins, script, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
-PUSHES = 50
+PUSHES = 40
 
 
 @pytest.fixture(scope="session", autouse=True)

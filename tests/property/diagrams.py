@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from random import Random
 
@@ -9,10 +11,13 @@ import anabranch as ab
 from anabranch.query.boxes import Diagram
 from tests.recording import Push
 
+Lane = tuple[str, str | None]
+"""A source, and the producer of the lane if it has one."""
+
 START = datetime(2026, 3, 1, tzinfo=UTC)
 KEYS = ("a", "b", "B", None)
 NUMBERS = (0, 1, 2, 3, None)
-FLOATS = (0.0, -0.0, 0.25, 1.5, float("nan"), None)
+FLOATS = (0.0, -0.0, 0.25, float("nan"), None)
 
 
 def stateless_and_windows() -> Diagram:
@@ -58,10 +63,14 @@ def joins() -> Diagram:
 
 def script(random: Random, pushes: int) -> list[Push]:
     """Ties, times at a punctuation, late rows, one lane far ahead, one idle, boundaries, and the end of every lane."""
-    lanes = (("a", None), ("b", "left"), ("b", "right"))
+    lanes: tuple[Lane, ...] = (("a", None), ("b", "left"), ("b", "right"))
     reached = dict.fromkeys(lanes, 0.0)
     steps: list[Push] = []
     for number in range(pushes):
+        if number in (pushes // 3, pushes * 2 // 3):
+            second = math.ceil(max(reached.values()) / 2) * 2
+            steps += _moment(lanes, second * 1_000_000 + (0 if number == pushes // 3 else 500))
+            reached = dict.fromkeys(lanes, float(second))
         awake = lanes if number > pushes // 4 else lanes[:2]
         source, producer = random.choice(awake) if random.random() < 0.4 else min(awake, key=reached.__getitem__)
         now = reached[source, producer]
@@ -73,8 +82,15 @@ def script(random: Random, pushes: int) -> list[Push]:
             if source == "b":  # no disorder is allowed there: unsorted, most of its rows were late
                 rows.sort(key=lambda row: row["at"])  # type: ignore[arg-type, return-value]
             steps.append(Push(source=source, producer=producer, rows=tuple(rows)))
-        reached[source, producer] = now + random.choice((0.0, 0.5, 1.0, 2.0, 9.0 if random.random() < 0.2 else 1.5))
+        far = 9.0 if source == "b" and random.random() < 0.3 else 1.5
+        reached[source, producer] = now + random.choice((0.0, 0.5, 1.0, 2.0, far))
     return [*steps, *[Push(source=source, producer=producer, close=True) for source, producer in lanes]]
+
+
+def _moment(lanes: Sequence[Lane], after_us: int) -> Iterator[Push]:
+    """All lanes reach the same moment, and everything is worked off there: windows end at it, or just before."""
+    for lane in lanes:
+        yield Push(source=lane[0], producer=lane[1], boundary_us=_us(START) + after_us, settle=lane is lanes[-1])
 
 
 def _offset(random: Random, source: str) -> float:

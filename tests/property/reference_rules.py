@@ -1,0 +1,281 @@
+"""The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
+
+``WINDOWS`` and ``JOINS`` are named after the diagrams that show them.
+"""
+
+from __future__ import annotations
+
+from anabranch.model import identity
+from anabranch.query import graph
+from anabranch.reference import aggregates, boxes, network
+from anabranch.reference.boxes import AggregateBox, FilterBox, JoinBox, MapBox, ReferenceBox, UnionBox
+from anabranch.reference.stage import StageReference
+from anabranch.reference.tuples import Tuple
+from tests.property.mutations import Mutation
+
+WINDOWS = [
+    # Filter
+    Mutation(
+        "a tuple goes to the first predicate that holds",
+        FilterBox.process,
+        "next((n for n, holds in enumerate(self._predicates)",
+        "next((n for n, holds in reversed([*enumerate(self._predicates)])",
+    ),
+    Mutation(
+        "otherwise takes only the rest",
+        FilterBox.process,
+        "elif self._otherwise:",
+        "if self._otherwise:",
+    ),
+    Mutation("a predicate that is NULL does not hold", FilterBox.process, "is True", "is not False"),
+    Mutation(
+        "otherwise takes NULL too",
+        FilterBox.process,
+        "elif self._otherwise:",
+        "elif self._otherwise and all(holds.of(row) is False for holds in self._predicates):",
+    ),
+    Mutation("a Filter passes promises on", FilterBox.promises, "dict(self._promised[0])", "{}"),
+    # Map
+    Mutation("a Map keeps the number", MapBox._map, "tid=each.tid", "tid=each.tid + 1"),
+    Mutation("a Map keeps the time", MapBox._map, "stime=each.stime", "stime=each.stime + 1"),
+    Mutation("a Map keeps the origin", MapBox._map, "origin=each.origin", 'origin="shouted"'),
+    Mutation(
+        "equal rows stay two tuples",
+        MapBox.process,
+        "[self._map(each) for each in tuples]",
+        "[*{str(made.values): made for made in map(self._map, tuples)}.values()]",
+    ),
+    Mutation("a Map passes promises on", MapBox.promises, "dict(self._promised[0])", "{}"),
+    # Union
+    Mutation("without a common source a Union keeps identities", UnionBox._pass, "if self._hashes:", "if True:"),
+    Mutation("with a common source a Union hashes identities", UnionBox._pass, "if self._hashes:", "if False:"),
+    Mutation(
+        "a Union that hashes does so for its first input",
+        UnionBox._pass,
+        "if self._hashes:",
+        "if self._hashes and port > 0:",
+    ),
+    Mutation(
+        "a Union that hashes does so for inputs that share nothing",
+        UnionBox._pass,
+        "if self._hashes:",
+        'if self._hashes and not each.origin.startswith("b/"):',
+    ),
+    Mutation("a Union hashes the number of the input", UnionBox._pass, '("int", port), ', ""),
+    Mutation("a Union hashes its name", UnionBox._pass, '"union", self._name', '"union", ""'),
+    Mutation("a Union keeps the time", UnionBox._pass, "stime=each.stime", "stime=each.stime + 1"),
+    Mutation("a Union keeps the origin", UnionBox._pass, "origin=each.origin", "origin=self._name"),
+    Mutation(
+        "a Union promises for the origins of all inputs",
+        UnionBox.promises,
+        "origins = {origin for promised in self._promised for",
+        "origins = {origin for promised in self._promised[:1] for",
+    ),
+    Mutation(
+        "a Union has the origins of all inputs",
+        graph._origins,
+        "frozenset().union(*(found[arrow.box] for arrow in box.inputs))",
+        "found[box.inputs[0].box]",
+    ),
+    Mutation(
+        "a box that reads an arrow twice gets it twice",
+        network.readers,
+        "found.setdefault(arrow, []).append((box.name, port))",
+        "found.setdefault(arrow, []).extend([(box.name, port)] if box.inputs.index(arrow) == port else [])",
+    ),
+    Mutation("a hashed identity has its origin", Tuple.identity_parts, '("string", self.origin)', '("string", "")'),
+    Mutation("a hashed identity has its time", Tuple.identity_parts, '("bigint", self.stime)', '("bigint", 0)'),
+    Mutation("a hashed identity has its number", Tuple.identity_parts, '("bigint", self.tid)', '("bigint", 0)'),
+    # Aggregate: windows
+    Mutation(
+        "windows are aligned to 1970",
+        AggregateBox._windows_of,
+        "return [(k * every, k * every + size) for k",
+        "return [(k * every + 1_000_000, k * every + size + 1_000_000) for k",
+    ),
+    Mutation(
+        "windows advance by their own step", AggregateBox._windows_of, "self._box.every_us", "self._box.window_us"
+    ),
+    Mutation("a window holds its first moment", AggregateBox._windows_of, "time // every\n", "(time - 1) // every\n"),
+    Mutation(
+        "a window does not hold its last moment",
+        AggregateBox._windows_of,
+        "(time - size) // every + 1",
+        "-((size - time) // every)",
+    ),
+    Mutation("the end of a window is its stream time", AggregateBox._summary, "stime=window[1]", "stime=window[0]"),
+    Mutation("an Aggregate is the origin", AggregateBox._summary, "origin=self._box.name", "origin=tuples[0].origin"),
+    # Aggregate: identity
+    Mutation("an Aggregate hashes the group", AggregateBox._summary, "[*parts, ", "["),
+    Mutation("an Aggregate hashes the window's start", AggregateBox._summary, '("bigint", window[0]), ', ""),
+    Mutation("an Aggregate hashes the window's end", AggregateBox._summary, ', ("bigint", window[1])]', "]"),
+    Mutation("an Aggregate hashes its name", AggregateBox._summary, '"window", self._box.name', '"window", ""'),
+    Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
+    Mutation("a hash tells that NULL was there", identity.identity_hash, "part is None)", "False)"),
+    # Aggregate: groups
+    Mutation(
+        "NULL is a group",
+        AggregateBox.process,
+        "in self._windows_of(each.stime):",
+        "in self._windows_of(each.stime) if None not in group else []:",
+    ),
+    Mutation(
+        "NULL is a group of its own",
+        AggregateBox.process,
+        "_normal(each.values[name])",
+        '_normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
+    ),
+    Mutation(
+        "minus zero and zero are one group",
+        boxes._normal,
+        "value + 0.0",
+        "(value if str(value) != '-0.0' else -5e-324)",
+    ),
+    Mutation("all NaNs are one group", boxes._normal, "math.nan if", "value if"),
+    Mutation("keys keep their case", boxes._normal, "return value\n", "return value and str.lower(value)\n"),
+    # Aggregate: columns
+    Mutation("count(x) leaves NULL out", aggregates._count, "if compiled else", "if False else"),
+    Mutation("a sum of nothing is NULL", aggregates._or_null, "if values else None", "if values else 0"),
+    # Aggregate: when windows close, and what is promised then
+    Mutation("a window closes at its end", AggregateBox.close, "window[1] <= self", "window[1] < self"),
+    Mutation("windows stay open before their end", AggregateBox.close, "window[1] <= self", "window[0] <= self"),
+    Mutation("after W an Aggregate promises W + 1 us", AggregateBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation("an Aggregate promises nothing at W = 0", AggregateBox.promises, " if self.watermark_us else 0", ""),
+    Mutation("windows close in whole milliseconds", AggregateBox.punctuate, " // 1_000 * 1_000", ""),
+    Mutation("the slowest origin of an input holds it", ReferenceBox._smallest, "min(", "max("),
+    Mutation(
+        "an origin that promised nothing holds an input",
+        ReferenceBox._smallest,
+        "min(self._promised[port].values(), default=0)",
+        "min(filter(None, self._promised[port].values()), default=0)",
+    ),
+    # The watermark
+    Mutation(
+        "windows hear of a punctuation one batch late",
+        StageReference._work,
+        "self._late_promises if isinstance(box, Aggregate) else promises",
+        "promises",
+    ),
+    Mutation(
+        "the watermark comes one batch late",
+        StageReference.run,
+        "watermark_us=self._watermark_us",
+        "watermark_us=min(time for box in self._members if self._read_as(box) is not None"
+        " for time in promises[box.name].values()) // 1_000 * 1_000",
+    ),
+    Mutation("the watermark has whole milliseconds", StageReference.run, " // 1_000 * 1_000", ""),
+    Mutation("the slowest origin holds the watermark", StageReference.run, "min(time for", "max(time for"),
+    Mutation(
+        "the watermark is the smallest over all inputs",
+        StageReference.run,
+        "promised in read for",
+        "promised in read[:1] for",
+    ),
+    Mutation(
+        "an origin that promised nothing holds the watermark",
+        StageReference.run,
+        "min(time for promised in read for time in promised.values())",
+        "min((time for promised in read for time in promised.values() if time), default=0)",
+    ),
+    Mutation(
+        "an origin that promised nothing is left out",
+        StageReference.run,
+        "for origin, time in promises[self._stage.root].items() if time}",
+        "for origin, time in promises[self._stage.root].items()}",
+    ),
+    Mutation(
+        "what never waits promises at once",
+        StageReference._work,
+        "if isinstance(box, Aggregate) else promises",
+        "or {}",
+    ),
+]
+
+JOINS = [
+    Mutation("a pair lies less than the window apart", JoinBox.process, "< self._within_us", "<= self._within_us"),
+    Mutation(
+        "either of a pair may be the later",
+        JoinBox.process,
+        "abs(left.stime - right.stime)",
+        "(left.stime - right.stime)",
+    ),
+    Mutation("a pair fulfils the predicate", JoinBox.process, "is True", "is not None"),
+    Mutation("NULL joins nothing", JoinBox.process, "is True", "is not False"),
+    Mutation(
+        "a tuple meets what came before it",
+        JoinBox.process,
+        "self._buffers[port].append(each)",
+        "self._buffers[port][:] = [each]",
+    ),
+    Mutation("a pair has the later time", JoinBox._concatenate, "max(left", "min(left"),
+    Mutation("a Join is the origin", JoinBox._concatenate, "origin=self._name", "origin=left.origin"),
+    Mutation("a Join hashes its name", JoinBox._concatenate, '"join", self._name', '"join", ""'),
+    Mutation("a Join hashes the left identity", JoinBox._concatenate, "*left.identity_parts, ", ""),
+    Mutation("a Join hashes the right identity", JoinBox._concatenate, ", *right.identity_parts", ""),
+    Mutation(
+        "left and right are not interchangeable",
+        JoinBox._concatenate,
+        "[*left.identity_parts, *right.identity_parts]",
+        "[part for parts in sorted((left.identity_parts, right.identity_parts)) for part in parts]",
+    ),
+    Mutation(
+        "a Join remembers what may still match",
+        JoinBox.punctuate,
+        "self._smallest(port) - self._within_us",
+        "self._smallest(port)",
+    ),
+    Mutation(
+        "a Join forgets by what the other input promised",
+        JoinBox.punctuate,
+        "self._smallest(port) - self._within_us",
+        "self._smallest(1 - port) - self._within_us",
+    ),
+    Mutation("the slower input holds a Join", JoinBox.promises, "min(", "max("),
+    Mutation(
+        "both inputs hold a Join", JoinBox.promises, "min(self._smallest(0), self._smallest(1))", "self._smallest(0)"
+    ),
+    Mutation("all origins of an input hold a Join", ReferenceBox._smallest, "min(", "max("),
+    Mutation(
+        "an origin that promised nothing holds a Join",
+        ReferenceBox._smallest,
+        "min(self._promised[port].values(), default=0)",
+        "min(filter(None, self._promised[port].values()), default=0)",
+    ),
+    Mutation(
+        "a Join promises at once",
+        StageReference._work,
+        "if isinstance(box, Aggregate) else promises",
+        "or {}",
+    ),
+    Mutation(
+        "a batch's tuples come before its punctuations",
+        StageReference._work,
+        """\
+        _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
+    for port, arrow in enumerate(box.inputs):
+        _add(made, worker.punctuate(port, heard.get(arrow.box, {})))
+""",
+        """\
+        _add(made, worker.punctuate(port, heard.get(arrow.box, {})))
+        _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
+""",
+    ),
+    Mutation(
+        "the watermark of a Join is the smallest over both inputs",
+        StageReference.run,
+        "promised in read for",
+        "promised in read[:1] for",
+    ),
+    Mutation(
+        "sources meet in a Union though origins do not",
+        graph.union_hashes,
+        "sources_of(diagram, arrow.box)",
+        "origins(diagram, arrow)",
+    ),
+    Mutation(
+        "a Join is an origin of its own",
+        graph._origins,
+        "found[box.name] = frozenset({box.name})",
+        "found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))",
+    ),
+]
