@@ -22,10 +22,10 @@ demo: setup ## Run the example query on generated input for half a minute
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
 test: setup ## Run the tests, all but the long ones
-	@$(WITH_JAVA) $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests
+	@$(WITH_JAVA) scripts/test.sh $(BIN)/python
 
 long: setup ## Run all tests, also those that take minutes: every rule of the reference, broken in turn
-	@$(WITH_JAVA) $(BIN)/python -m pytest --numprocesses 2 --dist loadgroup tests --long
+	@$(WITH_JAVA) scripts/test.sh $(BIN)/python --long
 
 check: $(STAMP) ## Check format, lint, types, layers and the public names
 	@$(BIN)/ruff format --check .

@@ -15,15 +15,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked long, which take minutes")
 
 
-SESSION = "one Spark session"
-"""The tests of this group share the session of their process; tests that start processes of their own are another."""
-
-
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("spark") and not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(SESSION))
     if config.getoption("--long"):
         return
     for item in items:
