@@ -100,6 +100,19 @@ def stages(diagram: Diagram) -> tuple[Stage, ...]:
     )
 
 
+def scans(diagram: Diagram) -> dict[str, int]:
+    """How many places each box's stage reads a journal in, up to that box: each way down to a source or a cut is one.
+
+    Right also for a diagram with mistakes in it: what cannot be followed counts as nothing.
+    """
+    found: dict[str, int] = {}
+    read: dict[str, int] = {}  # what a reader of the box adds to its own stage
+    for box in order(diagram):
+        found[box.name] = sum(read.get(arrow.box, 0) for arrow in box.inputs) or 1
+        read[box.name] = found[box.name] if isinstance(box, (Filter, Map, Union)) else 1
+    return found
+
+
 def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
     """The boxes that a stage computes: its root, what lies below it up to other roots, and the ways to its targets."""
     boxes = _by_name(diagram)
