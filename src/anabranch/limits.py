@@ -34,6 +34,14 @@ numbers were used up could never take a row again."""
 WINDOWS: Final = 1_000
 """Windows of one Aggregate that a tuple may lie in: Spark makes a row and an expression of its plan for each."""
 
+PLAN_STEPS: Final = 16
+"""Filters and Maps of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their number:
+14 s in each batch of a chain of 200, and half a second for the same chain in pieces."""
+
+SCANS: Final = 64
+"""Places of one stage that read a journal. Each is a source of Spark, which starts and asks them one by one: a stage
+with 32 takes a minute to start, on two cores."""
+
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 LOG_BYTES: Final = 8 << 30

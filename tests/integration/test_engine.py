@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import anabranch as ab
+from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.hashing import identity_hash
@@ -23,6 +24,7 @@ from anabranch.engine.watermark import control_rows_pass, punctuated
 from anabranch.model import identity
 from anabranch.query.files import load
 from anabranch.query.graph import stages
+from anabranch.query.schema import schemas
 from tests.spark import QUICK_JVM, running
 
 pytestmark = pytest.mark.spark
@@ -84,10 +86,10 @@ def test_any_other_setting_is_the_users(session: SparkSession) -> None:
 
 def compile_one(session: SparkSession, query: ab.Query) -> CompiledStage:
     diagram = query.checked()
-    schemas = {s.name: arrow_schema((c.name, c.type or "") for c in s.schema) for s in diagram.sources}
+    columns = {s.name: arrow_schema((c.name, c.type or "") for c in s.schema) for s in diagram.sources}
     stage = stages(diagram)[0]
     return compile_stage(
-        diagram, stage, lambda name: journal_frame(session, schemas[name], address="x:1", stream=name, stage=stage.name)
+        diagram, stage, lambda name: journal_frame(session, columns[name], address="x:1", stream=name, stage=stage.name)
     )
 
 
@@ -136,10 +138,40 @@ def test_a_filter_below_a_window_stays_above_the_watermark(session: SparkSession
     assert max(filters) < watermark, text
 
 
+def test_a_group_column_is_spelled_as_its_source_spells_it(session: SparkSession) -> None:
+    query = ab.Query("q")
+    orders = query.source("orders", "order string, x int")
+    query.output("out", orders.aggregate("sum(x) AS x", by="ORDER", window="10s"))
+    (arrow,) = [output.input for output in query.checked().outputs]
+    explained = [column.name for column in schemas(query.checked())[arrow]]
+    assert compile_one(session, query).schemas["out"].names == explained == ["order", "x"]
+
+
 def test_the_query_of_the_readme_compiles_into_two_stages(session: SparkSession) -> None:
     path = Path(__file__).parents[2] / "examples" / "slow_paths.py"
     names = {stage.root for stage in stages(load(path).checked())}
     assert len(names) == 2
+
+
+@pytest.mark.parametrize("aggregated", [False, True])
+def test_a_long_chain_is_planned_in_pieces(session: SparkSession, *, aggregated: bool) -> None:
+    """As one piece a chain of 200 boxes takes Spark longer to plan, in every batch, than anyone waits."""
+    query = ab.Query("q")
+    stream = query.source("numbers", "x bigint")
+    for number in range(20):
+        stream = stream.filter(f"x <> {number}").map("x + 1 AS x")
+    query.output("out", stream.aggregate("sum(x) AS x", window="1s") if aggregated else stream)
+    node = compile_one(session, query).frame._jdf.queryExecution().analyzed()
+    pieces = [0]
+    while node.children().size():
+        if node.nodeName() == "Repartition":
+            assert not node.shuffle()  # no row moves
+            pieces.append(0)
+        elif node.nodeName() in ("Filter", "Project"):
+            pieces[-1] += 1
+        node = node.children().apply(0)
+    assert len(pieces) == 3
+    assert max(pieces) <= limits.PLAN_STEPS + 4  # and what a journal and a box of its own add
 
 
 def test_a_query_that_only_spark_refuses_leaves_its_state_directory_free(session: SparkSession, tmp_path: Path) -> None:

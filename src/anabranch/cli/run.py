@@ -93,7 +93,8 @@ def run(
     """Run a query on this machine until Ctrl-C, SIGTERM or --for.
 
     The state directory holds everything that must last: run the same query on it again, and it goes on where it was,
-    also after a crash. Exit code 0 after SIGTERM and --for, 130 after Ctrl-C.
+    also after a crash. A stage that fails at every try stands still, which is told, and the others go on. Exit code 0
+    after SIGTERM and --for, 130 after Ctrl-C, 3 when every stage has failed.
 
     \b
     Example:
@@ -144,8 +145,15 @@ def _wait(node: Node, signals: _Signals, for_us: int | None) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
     live = sys.stdout.isatty()
     started = time.monotonic()
+    told: set[str] = set()
+    new_line = "\n" if live else ""  # below the line that moves
     while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
-        failure = node.failure()
+        failure, failed = node.failure(), node.failed_stages()
+        for stage, error in failed.items():
+            if stage not in told and error is not failure:
+                others = "" if failure else " The other stages go on."
+                typer.echo(f"{new_line}error[{error.code}]: {error}{others}", err=True)
+        told |= failed.keys()
         if failure is not None:
             raise failure
         if live:

@@ -6,16 +6,49 @@ import base64
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Final
+
+import pyarrow as pa
+
+from anabranch.model.times import SECOND
 
 WIDEST: Final = 48
 """Characters of one cell; longer texts are cut."""
 
 
-def iso(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+_ERA_DAYS: Final = 146_097
+"""Days of 400 years, after which the calendar repeats itself."""
+
+
+def rows(batch: pa.RecordBatch) -> list[dict[str, object]]:
+    """The rows of a batch, with dates and times as text: Spark's go far beyond the years 1 to 9999 of Python's."""
+    columns = [_plain(batch.column(name)) for name in batch.schema.names]
+    return [dict(zip(batch.schema.names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _plain(column: pa.Array) -> list[object]:
+    if pa.types.is_date32(column.type):
+        return [None if days is None else iso_date(days) for days in column.cast(pa.int32()).to_pylist()]
+    if pa.types.is_timestamp(column.type):
+        return [None if us is None else iso_time(us) for us in column.cast(pa.int64()).to_pylist()]
+    values: list[object] = column.to_pylist()
+    return values
+
+
+def iso_date(days: int) -> str:
+    """``2026-01-31``; years that do not have four digits carry a sign: ``+12345-01-31``, ``-0001-01-31``."""
+    eras, day = divmod(days, _ERA_DAYS)
+    alike = date(1970, 1, 1) + timedelta(days=day)
+    year = alike.year + 400 * eras
+    return f"{year:04d}{alike:-%m-%d}" if 0 <= year <= 9999 else f"{year:+05d}{alike:-%m-%d}"
+
+
+def iso_time(us: int) -> str:
+    days, rest = divmod(us, 86_400 * SECOND)
+    moment = datetime(1970, 1, 1) + timedelta(microseconds=rest)  # noqa: DTZ001  only its time of day is shown
+    return f"{iso_date(days)}T{moment:%H:%M:%S.%f}Z"
 
 
 def json_line(row: Mapping[str, object]) -> str:
@@ -24,10 +57,6 @@ def json_line(row: Mapping[str, object]) -> str:
 
 def _json_value(value: object) -> object:
     match value:
-        case datetime():
-            return iso(value)
-        case date():
-            return value.isoformat()
         case bytes():
             return base64.b64encode(value).decode()
         case Decimal():

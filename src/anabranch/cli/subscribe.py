@@ -115,9 +115,10 @@ def _subscription(connection: Connection, stream: str, start: str, follow: bool,
 
 
 def _rows(subscription: Subscription, boundaries: bool) -> Iterator[list[Row]]:
+    from anabranch.cli.shown import rows
+
     for batch in subscription:
-        rows: list[Row] = batch.to_pylist()
-        shown = [row for row in rows if boundaries or row[KIND] != Kind.BOUNDARY]
+        shown = [row for row in rows(batch) if boundaries or row[KIND] != Kind.BOUNDARY]
         if shown:
             yield shown
 

@@ -17,11 +17,12 @@ from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
 from anabranch.engine.joins import apply_join
-from anabranch.engine.stateless import ROW_HEADER, apply_filter, apply_map, apply_union
-from anabranch.engine.targets import Chain, plain, tagged
+from anabranch.engine.stateless import ROW_HEADER, apart, apply_filter, apply_map, apply_union
+from anabranch.engine.targets import Chain, apply_step, tagged
 from anabranch.engine.watermark import punctuated, without_control_rows
 from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
+from anabranch.limits import PLAN_STEPS
 from anabranch.model.header import KIND
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
@@ -55,6 +56,8 @@ class _Compiler:
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
         self._waits = isinstance(self._root, Aggregate | Join)
+        self._steps: dict[str, int] = {}
+        """How many Filters and Maps lead to one of them without another box between."""
 
     def compile(self) -> CompiledStage:
         root = self._build_root()
@@ -62,16 +65,22 @@ class _Compiler:
             Chain(target.stream, tuple((self._boxes[name], port) for name, port in target.path))
             for target in self._stage.targets
         )
-        schemas = {chain.stream: self._chain_schema(root, chain) for chain in chains}
-        frame = plain(root, chains[0]) if len(chains) == 1 else tagged(root, chains)
+        frames = [self._chain_frame(root, chain) for chain in chains]
+        schemas = {chain.stream: self._schema(chain, made) for chain, made in zip(chains, frames, strict=True)}
+        frame = frames[0] if len(chains) == 1 else tagged(root, chains)
         return CompiledStage(self._stage, frame, chains, schemas)
 
-    def _chain_schema(self, root: DataFrame, chain: Chain) -> pa.Schema:
-        """Analyses a chain box by box, so that an error names its box, and returns what comes out of it."""
+    def _chain_frame(self, root: DataFrame, chain: Chain) -> DataFrame:
+        """Analyses a chain box by box, so that an error names its box."""
         frame = root
-        for step in chain.steps:
-            with self._naming(step[0]):
-                frame = plain(frame, Chain(chain.stream, (step,)))
+        for count, (box, port) in enumerate(chain.steps, start=1):
+            with self._naming(box):
+                frame = apply_step(frame, box, port)
+            frame = apart(frame) if count % PLAN_STEPS == 0 else frame
+        return frame
+
+    def _schema(self, chain: Chain, frame: DataFrame) -> pa.Schema:
+        """What comes out of a chain."""
         last = chain.steps[-1][0] if chain.steps else self._root
         fields = [field for field in frame.schema.fields if field.name not in ROW_HEADER]
         with self._naming(last):
@@ -97,14 +106,19 @@ class _Compiler:
                 case Join() | Aggregate():
                     return self._journal(internal_stream(box.name))
                 case Filter():
-                    return apply_filter(self._arrow(box.input), box, arrow.port)
+                    return self._parted(box, apply_filter(self._arrow(box.input), box, arrow.port))
                 case Map():
-                    return apply_map(self._arrow(box.input), box)
+                    return self._parted(box, apply_map(self._arrow(box.input), box))
                 case Union():
                     frames = [self._arrow(below) for below in box.inputs]
                     self._check_same_types(box, frames)
                     hashed = union_hashes(self._diagram, box)
                     return apply_union(frames, box, self._origins, hashed=hashed)
+
+    def _parted(self, box: Filter | Map, frame: DataFrame) -> DataFrame:
+        """The box's frame, with a border in the plan after every so many Filters and Maps."""
+        count = self._steps[box.name] = self._steps.get(box.input.box, 0) + 1
+        return apart(frame) if count % PLAN_STEPS == 0 else frame
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""

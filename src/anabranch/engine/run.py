@@ -32,6 +32,7 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.failures import failed_where
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
@@ -100,6 +101,7 @@ class StageRun:
         max_rows: int = limits.BATCH_ROWS,
     ) -> None:
         self._session = session
+        self._diagram = diagram
         self._checkpoint = checkpoint
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
@@ -147,7 +149,9 @@ class StageRun:
         error = self._callback_error or self._query.exception()
         if error is None:
             return None
-        return EngineError(f"Stage {self.compiled.stage.name} failed in Spark: {_in_short(_root_cause(error))}")
+        stage = self.compiled.stage
+        where = failed_where(error, self._diagram, stage)
+        return EngineError(f"Stage {stage.name} failed in Spark{where}: {_in_short(_root_cause(error))}")
 
     def statistics(self) -> dict[str, Any]:
         return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
@@ -213,4 +217,5 @@ def _root_cause(error: Exception) -> str:
 def _in_short(text: str, limit: int = 600) -> str:
     """The message of a Spark error without its Java."""
     before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
+    before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require
     return " ".join(before_java.split())[:limit]

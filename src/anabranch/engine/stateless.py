@@ -21,6 +21,9 @@ ROW_HEADER = (STIME, ORIGIN, TID)
 """The header columns that travel through Spark. The kind is known (only insertions), the id is given by the log."""
 
 
+_ALL_PARTITIONS = 1 << 20
+
+
 def port_condition(box: Filter, port: int) -> Column:
     """True for the tuples of this port: no earlier predicate holds, and this one does (the last port: none does)."""
     holds = [F.coalesce(F.expr(predicate), F.lit(False)) for predicate in box.predicates]
@@ -51,6 +54,16 @@ def apply_union(frames: Sequence[DataFrame], box: Union, origins: Origins, *, ha
     for frame in frames[1:]:
         merged = merged.unionAll(frame)
     return merged
+
+
+def apart(frame: DataFrame) -> DataFrame:
+    """The same rows, with a border in the plan that Spark's rules do not look across.
+
+    Several rules read all Filters and Maps down to the next border as one expression, once for each of them: the time
+    for that grows with the cube of their number, and is spent again in every batch. No row moves: there are never so
+    many partitions that some would be put together.
+    """
+    return frame.coalesce(_ALL_PARTITIONS)
 
 
 def data_columns(frame: DataFrame) -> list[str]:

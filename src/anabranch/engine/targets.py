@@ -19,7 +19,16 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from anabranch.engine.stateless import ROW_HEADER, apply_filter, apply_map, data_columns, map_columns, port_condition
+from anabranch.engine.stateless import (
+    ROW_HEADER,
+    apart,
+    apply_filter,
+    apply_map,
+    data_columns,
+    map_columns,
+    port_condition,
+)
+from anabranch.limits import PLAN_STEPS
 from anabranch.query.boxes import Box, Filter, Map
 from anabranch.query.sql import quote
 
@@ -35,15 +44,11 @@ class Chain:
     steps: tuple[tuple[Box, int], ...]
 
 
-def plain(root: DataFrame, chain: Chain) -> DataFrame:
-    """The frame of a stage with one target."""
-    frame = root
-    for box, port in chain.steps:
-        if isinstance(box, Filter):
-            frame = apply_filter(frame, box, port)
-        elif isinstance(box, Map):
-            frame = apply_map(frame, box)
-    return frame
+def apply_step(frame: DataFrame, box: Box, port: int) -> DataFrame:
+    """One Filter or Map of a chain."""
+    if isinstance(box, Filter):
+        return apply_filter(frame, box, port)
+    return apply_map(frame, box) if isinstance(box, Map) else frame
 
 
 def tagged(root: DataFrame, chains: Sequence[Chain]) -> DataFrame:
@@ -74,16 +79,17 @@ def _tag(number: int) -> str:
 def _with_target(frame: DataFrame, chain: Chain, columns: Sequence[str], number: int) -> DataFrame:
     """The frame with one more struct: the chain applied to the root's columns, which are unpacked for it."""
     carried = [_ROOT, *[_tag(earlier) for earlier in range(number)]]
-    step = frame.select(*carried, F.lit(True).alias(_KEEP), *[F.col(f"{_ROOT}.{quote(name)}") for name in columns])
+    made = frame.select(*carried, F.lit(True).alias(_KEEP), *[F.col(f"{_ROOT}.{quote(name)}") for name in columns])
     hidden = {*carried, _KEEP}
-    for box, port in chain.steps:
+    for count, (box, port) in enumerate(chain.steps, start=1):
         if isinstance(box, Filter):
-            step = step.withColumn(_KEEP, F.when(F.col(_KEEP), port_condition(box, port)).otherwise(F.lit(False)))
+            made = made.withColumn(_KEEP, F.when(F.col(_KEEP), port_condition(box, port)).otherwise(F.lit(False)))
         elif isinstance(box, Map):
-            names = [name for name in data_columns(step) if name not in hidden]
+            names = [name for name in data_columns(made) if name not in hidden]
             mapped = [F.when(F.col(_KEEP), value).alias(name) for name, value in map_columns(box, names)]
-            step = step.select(*carried, _KEEP, *ROW_HEADER, *mapped)
+            made = made.select(*carried, _KEEP, *ROW_HEADER, *mapped)
+        made = apart(made) if count % PLAN_STEPS == 0 else made
     # Guarded once more, which makes every field nullable: Arrow refuses a null struct with fields that are not.
-    fields = [F.when(F.col(_KEEP), F.col(quote(name))).alias(name) for name in step.columns if name not in hidden]
+    fields = [F.when(F.col(_KEEP), F.col(quote(name))).alias(name) for name in made.columns if name not in hidden]
     row = F.struct(*fields)
-    return step.select(*carried, F.when(F.col(_KEEP), row).alias(_tag(number)))
+    return made.select(*carried, F.when(F.col(_KEEP), row).alias(_tag(number)))

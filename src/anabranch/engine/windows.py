@@ -22,11 +22,12 @@ from anabranch.query.sql import quote, select_items
 def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
     timed = as_event_time(frame, F.col(STIME), STIME)
     window = F.window(STIME, f"{box.window_us // MS} milliseconds", f"{box.every_us // MS} milliseconds")
-    keys = [F.col(quote(name)) for name in box.by]
+    names = _spelled(frame, box)
+    keys = [F.col(quote(name)) for name in names]
     items = select_items(box.columns, [])
     grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[F.expr(sql).alias(name) for name, sql in items])
     types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    parts = [(types[key], F.col(quote(key))) for key in _spelled(frame, box)]
+    parts = [(types[key], F.col(quote(key))) for key in names]
     parts += [("bigint", F.unix_micros(f"_window.{edge}")) for edge in ("start", "end")]
     header = (
         F.col("_window.end").alias(STIME),

@@ -96,7 +96,10 @@ class Node:
     # --- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Returns when every stage runs. Pushes are accepted before that."""
+        """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that.
+
+        A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up.
+        """
         try:
             self._open_stores()
             for source in self.diagram.sources:
@@ -149,9 +152,17 @@ class Node:
         return self._server.address
 
     def failure(self) -> AnabranchError | None:
-        """Why the node cannot go on: a stage has given up, or the housekeeper has failed."""
-        failed = (runner.failed for runner in list(self._runners.values()) if runner.failed is not None)
-        return self._housekeeping_error or next(failed, None)
+        """Why the node cannot go on: every stage has given up, one found its state broken, or the housekeeper ended."""
+        runners = list(self._runners.values())
+        broken = [runner.failed for runner in runners if runner.is_broken]
+        failed = list(self.failed_stages().values())
+        given_up = failed if len(failed) == len(self._stages) else []
+        return self._housekeeping_error or next(iter([*broken, *given_up]), None)
+
+    def failed_stages(self) -> dict[str, AnabranchError]:
+        """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
+        runners = list(self._runners.items())
+        return {name: runner.failed for name, runner in runners if runner.failed is not None}
 
     def _open_stores(self) -> None:
         """All files before anything is written to one: a damaged one is found now, not when Spark has started.
@@ -194,12 +205,17 @@ class Node:
             self._wait_first_batch(runner)
 
     def _wait_first_batch(self, runner: StageRunner) -> None:
-        """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it."""
-        while not runner.has_run:
-            runner.watch(self._journal_punctuation)
-            if runner.failed is not None:
-                raise runner.failed
+        """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
+
+        One that fails is left to the housekeeper: the other stages need not wait for it.
+        """
+        while not runner.has_run and runner.last_error is None:
             time.sleep(0.02)
+            runner.watch(self._journal_punctuation)
+        if runner.failed is not None and runner.is_broken:
+            raise runner.failed
+        if runner.last_error is not None:
+            self._progress(f"will try stage {runner.stage.name} again: {runner.last_error}")
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
         inputs = {stream: self._logs[stream][1] for stream in stage.inputs}
@@ -415,7 +431,7 @@ class Node:
         for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
             mark = runner.mark()
             while not runner.reached(mark):
-                if time.monotonic() > deadline or self.failure():
+                if time.monotonic() > deadline or runner.failed or self.failure():
                     return False
                 time.sleep(0.02)
         return True

@@ -2,7 +2,8 @@
 
 ``StageRunner`` turns a batch of Spark into one transaction: the ledger decides whether the batch is new, the rows go to
 the logs with the punctuations that the batch allows, and only then may Spark commit. A batch that failed runs again,
-from the checkpoint, after a wait that grows; a stage that fails without progress at every try counts as failed.
+from the checkpoint, after a wait that grows; a stage that fails without progress at every try counts as failed: it
+stands still until the node is started again, and the other stages go on.
 """
 
 from __future__ import annotations
@@ -24,12 +25,19 @@ from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import smallest
 from anabranch.model.times import floor_ms
 from anabranch.query.boxes import Aggregate, Diagram, Join
-from anabranch.query.graph import Stage
+from anabranch.query.graph import Stage, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import BatchRecord
 
 _HEADER: Final = (TID, STIME, ORIGIN)
+_BROKEN: Final = (InvariantBroken, StateError)
+"""Errors that trying again cannot mend."""
+
+_TRY_AGAIN: Final = (
+    "The next start tries it again. A row that cannot be computed needs an expression that allows for it (try_divide, "
+    "try_cast, nullif): that is a changed query, for a new state directory."
+)
 
 
 def stage_reader(stage: str) -> str:
@@ -128,17 +136,26 @@ class StageRunner:
         """Once for each time that the query ended: it decides when to try again, or that it is of no use."""
         self.last_error = error
         self._failure_noted = True
-        if isinstance(error, InvariantBroken | StateError):
+        if isinstance(error, _BROKEN):
             self.failed = error
             return
         if self._disk_is_low():  # waits for room, however long that takes
             self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[-1]
             return
         if self._tries == len(limits.RESTART_BACKOFF_S):
-            self.failed = error
+            self.failed = self._given_up(error)
             return
         self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[self._tries]
         self._tries += 1
+
+    def _given_up(self, error: AnabranchError) -> EngineError:
+        outputs = outputs_behind(self._diagram, self.stage)
+        return EngineError(f"{error} The stage stands still, and with it: {', '.join(outputs)}.", remedy=_TRY_AGAIN)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it failed in a way that leaves nothing on this node to be trusted: it must not go on wrongly."""
+        return isinstance(self.failed, _BROKEN)
 
     def stop(self, deadline: float) -> None:
         """Ends the Spark query, after the batch under way and the empty one that it causes, if that is in time."""

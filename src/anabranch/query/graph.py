@@ -100,6 +100,41 @@ def stages(diagram: Diagram) -> tuple[Stage, ...]:
     )
 
 
+def scans(diagram: Diagram) -> dict[str, int]:
+    """How many places each box's stage reads a journal in, up to that box: each way down to a source or a cut is one.
+
+    Right also for a diagram with mistakes in it: what cannot be followed counts as nothing.
+    """
+    found: dict[str, int] = {}
+    read: dict[str, int] = {}  # what a reader of the box adds to its own stage
+    for box in order(diagram):
+        found[box.name] = sum(read.get(arrow.box, 0) for arrow in box.inputs) or 1
+        read[box.name] = found[box.name] if isinstance(box, (Filter, Map, Union)) else 1
+    return found
+
+
+def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
+    """The boxes that a stage computes: its root, what lies below it up to other roots, and the ways to its targets."""
+    boxes = _by_name(diagram)
+    below = [arrow.box for arrow in boxes[stage.root].inputs]
+    found = {stage.root, *(name for target in stage.targets for name, _ in target.path)}
+    while below:
+        box = boxes[below.pop()]
+        if box.name not in found and isinstance(box, (Filter, Map, Union)):
+            found.add(box.name)
+            below += [arrow.box for arrow in box.inputs]
+    return tuple(box for name, box in boxes.items() if name in found)
+
+
+def outputs_behind(diagram: Diagram, stage: Stage) -> tuple[str, ...]:
+    """The outputs that a stage writes, and those of all stages that read it, directly or not."""
+    made: set[str] = set()
+    for each in stages(diagram):  # in the order of flow
+        if each.name == stage.name or not made.isdisjoint(each.inputs):
+            made |= {target.stream for target in each.targets}
+    return tuple(output.name for output in diagram.outputs if output.name in made)
+
+
 def _by_name(diagram: Diagram) -> dict[str, Box]:
     """Boxes by name, as declared; the first of two with the same one."""
     found: dict[str, Box] = {}

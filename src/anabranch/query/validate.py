@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from anabranch.errors import Problem
-from anabranch.limits import ORIGINS
+from anabranch.limits import ORIGINS, SCANS
 from anabranch.model.names import is_name
 from anabranch.query import graph
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Join, Schema, Source
@@ -29,6 +29,7 @@ def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]
     _check_cycles(diagram, report)
     _check_use(diagram, report, resolved=resolved)
     _check_origins(diagram, report)
+    _check_scans(diagram, report)
     found: dict[Arrow, Schema] = {}
     for box in graph.order(diagram):
         check_box(box, inputs_of(found, box), report)
@@ -154,3 +155,14 @@ def _check_origins(diagram: Diagram, report: Report) -> None:
     if count > ORIGINS:
         message = f"The query has {count} origins (producers, joins and aggregates); {ORIGINS} are possible."
         report.add("too-many-origins", "", "boxes", message, "Let an entry point number the rows: leave producers out.")
+
+
+def _check_scans(diagram: Diagram, report: Report) -> None:
+    """One problem where it begins; what lies behind has as many scans only because of that."""
+    scans = graph.scans(diagram)
+    for box in diagram.boxes:
+        count = scans.get(box.name, 0)
+        if count > SCANS and all(scans.get(arrow.box, 0) <= SCANS for arrow in box.inputs):
+            message = f"Its stage would read its streams in {count:,} places; {SCANS} are possible."
+            remedy = "An input is read once for each way that leads to it: unite less, or put an Aggregate between."
+            report.add("too-many-scans", box.name, "inputs", message, remedy)

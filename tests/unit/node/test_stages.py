@@ -109,7 +109,9 @@ def test_a_stage_that_fails_at_every_try_is_given_up(bench: Bench, monkeypatch: 
     bench.run.failures.append(EngineError("boom"))
     tick_through_every_wait(bench, monkeypatch)
     assert bench.run.starts == len(limits.RESTART_BACKOFF_S)
-    assert bench.runner.failed is bench.run.failures[0]
+    told = str(bench.runner.failed)
+    assert told.startswith("boom The stage stands still, and with it: twice. The next start tries it again.")
+    assert not bench.runner.is_broken
 
 
 def test_on_a_full_disk_a_stage_waits_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -128,4 +130,5 @@ def test_a_broken_invariant_is_not_tried_again(bench: Bench, monkeypatch: pytest
     bench.runner._sink_error = error
     bench.runner.watch(lambda _: None)
     assert bench.runner.failed is error
+    assert bench.runner.is_broken
     assert bench.run.starts == 0

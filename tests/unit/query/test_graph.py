@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from anabranch.query.boxes import Arrow, Diagram, Map, Output, Union
 from anabranch.query.builder import Query, Stream
-from anabranch.query.graph import Stage, Target, all_origins, order, origins, sources_of, stages, union_hashes
+from anabranch.query.graph import (
+    Stage,
+    Target,
+    all_origins,
+    boxes_of,
+    order,
+    origins,
+    outputs_behind,
+    scans,
+    sources_of,
+    stages,
+    union_hashes,
+)
 
 
 def cut(query: Query) -> list[Stage]:
@@ -113,7 +125,8 @@ def test_many_diamonds_in_a_row_do_not_explode() -> None:
     for number in range(60):
         stream = stream.union(stream, name=f"u{number}")
     q.output("o", stream)
-    assert [stage.inputs for stage in cut(q)] == [("s",)]
+    assert [stage.inputs for stage in stages(q.diagram())] == [("s",)]
+    assert scans(q.diagram())["u59"] == 2**60
 
 
 def test_a_self_join_reads_its_source_once() -> None:
@@ -193,3 +206,18 @@ def test_a_union_gives_new_identities_only_where_sources_meet() -> None:
     diagram = q.checked()
     hashed = {box.name: union_hashes(diagram, box) for box in diagram.boxes if isinstance(box, Union)}
     assert hashed == {"apart": False, "twice": True, "through": True}
+
+
+def test_a_stage_knows_its_boxes_and_what_stands_still_without_it() -> None:
+    q = Query("q")
+    both = q.union(source(q, "a").filter("v > 1", name="f"), source(q, "b"), name="u")
+    first = both.aggregate("count(*) AS n", window="1s", name="first")
+    q.output("counts", first.map("n", name="m"))
+    q.output("counts_of_counts", first.aggregate("count(*) AS n", window="10s", name="second"))
+    q.output("apart", source(q, "c"))
+    diagram = q.checked()
+    by_name = {stage.name: stage for stage in stages(diagram)}
+    assert {box.name for box in boxes_of(diagram, by_name["first"])} == {"f", "u", "first", "m"}
+    assert {box.name for box in boxes_of(diagram, by_name["second"])} == {"second"}
+    assert outputs_behind(diagram, by_name["first"]) == ("counts", "counts_of_counts")
+    assert outputs_behind(diagram, by_name["second"]) == ("counts_of_counts",)

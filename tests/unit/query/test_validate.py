@@ -577,10 +577,29 @@ def test_origins_are_bounded() -> None:
 
 def test_two_hundred_boxes_in_a_row_are_checked() -> None:
     query, stream = ping_query()
-    for number in range(66):
+    for number in range(99):
         stream = stream.filter(f"rtt_ms > {number} AND target = 'a'")
         stream = stream.map(f"source, target, rtt_ms * {number} AS rtt_ms")
-        stream = stream.union(stream)
     query.output("out", stream)
     assert len(query.diagram().boxes) == 199
+    assert query.validate() == []
+
+
+@pytest.mark.parametrize("doublings", [7, 25, 200])
+def test_a_union_that_doubles_a_stream_too_often_is_named_where_it_begins(doublings: int) -> None:
+    query, stream = ping_query()
+    for number in range(doublings):
+        stream = stream.union(stream, name=f"double_{number}").filter("rtt_ms > 1", name=f"f_{number}")
+    query.output("out", stream)
+    (problem,) = query.validate()
+    assert (problem.code, problem.box) == ("too-many-scans", "double_6")
+    assert "128 places; 64 are possible" in problem.message
+
+
+def test_a_box_with_a_stage_of_its_own_is_read_once() -> None:
+    query, stream = ping_query()
+    for number in range(6):
+        stream = stream.union(stream, name=f"double_{number}")
+    counts = stream.aggregate("count(*) AS n", by="target", window="1s", name="counts")
+    query.output("out", counts.union(counts))
     assert query.validate() == []

@@ -1,0 +1,68 @@
+"""What ``anabranch run`` says of stages that fail, with a node that only pretends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.cli import run
+from anabranch.errors import AnabranchError, EngineError
+from anabranch.query.files import load
+from tests.unit.cli.conftest import Cli
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "slow_paths.py"
+
+
+class FailingNode:
+    """A node whose stages fail one after the other, each time that it is looked at."""
+
+    address = "127.0.0.1:7700"
+    stages: tuple[str, ...] = ()
+    last_is_the_end = False
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self.diagram = load(EXAMPLE).checked()
+        self._failed: dict[str, AnabranchError] = {}
+        self._coming = list(self.stages)
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def failure(self) -> AnabranchError | None:
+        if self._coming:
+            stage = self._coming.pop(0)
+            self._failed[stage] = EngineError(f"Stage {stage} failed.", remedy="Do something.")
+        return None if self._coming or not self.last_is_the_end else list(self._failed.values())[-1]
+
+    def failed_stages(self) -> dict[str, AnabranchError]:
+        return dict(self._failed)
+
+
+@pytest.fixture
+def node(monkeypatch: pytest.MonkeyPatch) -> type[FailingNode]:
+    made = type("Made", (FailingNode,), {})
+    monkeypatch.setattr("anabranch.node.node.Node", made)
+    monkeypatch.setattr("anabranch.engine.session.close_session", lambda: None)
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(run, "LOOK_S", 0.001)
+    return made
+
+
+def test_a_failed_stage_is_told_once_and_the_node_runs_on(cli: Cli, node: type[FailingNode]) -> None:
+    node.stages = ("a",)
+    result = cli("run", str(EXAMPLE), "--for", "100ms")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == "error[engine]: Stage a failed. Do something. The other stages go on.\n"
+
+
+def test_when_every_stage_has_failed_it_ends_with_an_error(cli: Cli, node: type[FailingNode]) -> None:
+    node.stages, node.last_is_the_end = ("a", "b"), True
+    result = cli("run", str(EXAMPLE), "--for", "1m")
+    assert result.exit_code == 3
+    assert result.stderr.splitlines() == [
+        "error[engine]: Stage a failed. Do something. The other stages go on.",
+        "error[engine]: Stage b failed. Do something.",
+    ]

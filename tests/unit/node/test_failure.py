@@ -1,0 +1,67 @@
+"""When a node cannot go on: not for one failed stage, but for all of them, or for one that found its state broken."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
+from anabranch.node.node import Node
+
+
+@dataclass
+class Runner:
+    """A stage as far as its failure goes."""
+
+    stage: Any
+    failed: AnabranchError | None = None
+    last_error: AnabranchError | None = None
+    has_run: bool = False
+
+    @property
+    def is_broken(self) -> bool:
+        return isinstance(self.failed, InvariantBroken | StateError)
+
+    def watch(self, _: object) -> None:
+        self.last_error = self.failed = self.failed or EngineError("boom")
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Any:
+    query = ab.Query("q")
+    for name in ("a", "b"):
+        query.output(f"{name}s", query.source(name, "x int"))
+    node = Node(query, tmp_path / "state")
+    node._runners = {stage.name: Runner(stage) for stage in node._stages}  # type: ignore[misc]
+    yield node
+    node._runners = {}
+    node.stop()
+
+
+def test_one_failed_stage_is_told_and_the_node_goes_on(node: Any) -> None:
+    node._runners["a"].failed = error = EngineError("boom")
+    assert node.failure() is None
+    assert node.failed_stages() == {"a": error}
+
+
+def test_a_node_whose_stages_have_all_failed_has_failed(node: Any) -> None:
+    for runner in node._runners.values():
+        runner.failed = EngineError(runner.stage.name)
+    assert str(node.failure()) == "a"
+
+
+@pytest.mark.parametrize("error", [InvariantBroken("rows were dropped"), StateError("damaged")])
+def test_a_broken_state_ends_the_node_at_once(node: Any, error: AnabranchError) -> None:
+    node._runners["b"].failed = error
+    assert node.failure() is error
+    with pytest.raises(type(error)):
+        node._wait_first_batch(node._runners["b"])
+
+
+def test_a_start_does_not_wait_for_a_stage_that_fails(node: Any) -> None:
+    node._wait_first_batch(node._runners["a"])
+    assert node.failed_stages()
