@@ -22,10 +22,10 @@ demo: setup ## Run the example query on generated input for half a minute
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
 test: setup ## Run the tests, all but the long ones
-	@$(WITH_JAVA) scripts/test.sh $(BIN)/python
+	@$(WITH_JAVA) $(BIN)/python scripts/test.py
 
 long: setup ## Run all tests, also those that take minutes: every rule of the reference, broken in turn
-	@$(WITH_JAVA) scripts/test.sh $(BIN)/python --long
+	@$(WITH_JAVA) $(BIN)/python scripts/test.py --long
 
 check: $(STAMP) ## Check format, lint, types, layers and the public names
 	@$(BIN)/ruff format --check .

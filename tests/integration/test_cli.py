@@ -25,7 +25,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 START_S = 90
 STOP_S = 40
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -286,6 +286,7 @@ class Writer:
                 time.sleep(0.1)
 
 
+@pytest.mark.processes
 @pytest.mark.timeout(240)  # about 45 s on an idle machine
 def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> None:
     aside = tmp_path_factory.mktemp("aside")

@@ -14,7 +14,7 @@ from tests.property.diagrams import joins, script, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
-PUSHES = 24
+PUSHES = 16
 LONG_PUSHES = 40
 """Enough that every rule of the reference shows: the run of the mutations needs it."""
 
