@@ -174,6 +174,15 @@ def test_a_long_chain_is_planned_in_pieces(session: SparkSession, *, aggregated:
     assert max(pieces) <= limits.PLAN_STEPS + 4  # and what a journal and a box of its own add
 
 
+def test_no_predicate_is_copied_down_through_maps(session: SparkSession) -> None:
+    """It would double with each Map that reads a column twice, and Spark would never have planned the batch."""
+    frame = session.range(10).withColumnRenamed("id", "x")
+    for _ in range(8):
+        frame = frame.selectExpr("x + x AS x")
+    plan = frame.filter("x > 0")._jdf.queryExecution().optimizedPlan()
+    assert len(plan.toString()) < 2_000
+
+
 def test_a_query_that_only_spark_refuses_leaves_its_state_directory_free(session: SparkSession, tmp_path: Path) -> None:
     def query(expression: str) -> ab.Query:
         made = ab.Query("q")
