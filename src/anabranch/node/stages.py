@@ -244,6 +244,8 @@ class StageRunner:
         Spark asks each scan once before a batch. So the first that asks again begins a new round, and the others get
         what it got; a batch whose scans ended at different segments would join or unite different pasts.
         """
+        if scan == 0:
+            self._wait_news()
         with self._asking:
             current = self._rounds.get(stream)
             if current is None or scan in current.answered or current.end_seq < after_seq:
@@ -252,6 +254,21 @@ class StageRunner:
                 current = self._rounds[stream] = _Round(end_seq)
             current.answered.add(scan)
             return current.end_seq
+
+    def _wait_news(self) -> None:
+        """Holds the question of an idle query until there is news for it, or a while: asking costs more than waiting.
+
+        A query has news if a journal has grown, or if a punctuation has results to show, for which Spark runs a batch
+        without any input.
+        """
+        deadline = time.monotonic() + limits.NEWS_WAIT_S
+        first = next(iter(self._inputs.values()))
+        while self.has_run and not self._stopping() and not self.punctuation_is_pending():
+            if any(log.end_seq() > self._ends.get(name, 0) for name, log in self._inputs.items()):
+                return
+            if time.monotonic() > deadline:
+                return
+            first.wait_beyond(first.end_seq(), limits.POLL_MS / 2000)
 
     def mark(self) -> Mark:
         """What the journals hold now."""

@@ -96,6 +96,29 @@ def test_a_round_that_a_crash_cut_short_is_forgotten_with_its_run(bench: Bench) 
     assert [bench.runner.latest("s", scan, 0, 10) for scan in (0, 1)] == [2, 2]
 
 
+def test_an_idle_query_is_answered_when_there_is_news(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, waits = Journal(end=3), [0]
+
+    def wait_beyond(seq: int, timeout_s: float) -> bool:
+        waits[0] += 1
+        journal.end += waits[0] == 5  # a row arrives in the fifth wait
+        return False
+
+    monkeypatch.setattr(journal, "end_seq", lambda: journal.end, raising=False)
+    monkeypatch.setattr(journal, "wait_beyond", wait_beyond, raising=False)
+    monkeypatch.setitem(bench.runner._inputs, "s", journal)  # type: ignore[arg-type]
+    monkeypatch.setattr(limits, "NEWS_WAIT_S", 60.0)
+    bench.runner._ends = {"s": 3}
+    bench.runner.latest("s", 0, 3, 10)
+    assert waits == [5]
+    bench.runner._ends, bench.runner._waits, bench.runner._next_watermark_us = {"s": journal.end}, True, 1
+    bench.runner.latest("s", 0, 4, 10)
+    assert waits == [5], "a punctuation has results to show"
+    bench.runner._next_watermark_us, bench.stopping[0] = 0, True
+    bench.runner.latest("s", 0, 4, 10)
+    assert waits == [5], "the node stops"
+
+
 def tick_through_every_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Twenty looks of the housekeeper, each after the longest wait there is."""
     now = [0.0]
