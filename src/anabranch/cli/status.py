@@ -49,6 +49,8 @@ def _show(found: dict[str, Any]) -> None:
         markup=False,
     )
     _print(console, _sources(found["sources"]))
+    if found.get("feeds"):
+        _print(console, _feeds(found["feeds"]))
     if found["stages"]:
         _print(console, _stages(found["stages"]))
     _print(console, _streams(found["streams"]))
@@ -56,6 +58,9 @@ def _show(found: dict[str, Any]) -> None:
     for name, stage in found["stages"].items():
         if stage["error"]:
             console.print(f"stage {name}: {stage['error']}", markup=False)
+    for name, feed in found.get("feeds", {}).items():
+        if feed["error"]:
+            console.print(f"feed of {name}: {feed['error']}", markup=False)
 
 
 def slowest_lane(found: dict[str, Any]) -> str:
@@ -95,6 +100,14 @@ def _sources(sources: dict[str, Any]) -> Table:
                 "" if closed else _seconds(facts["silent_us"] / SECOND),
                 "closed" if closed else "",
             )
+    return table
+
+
+def _feeds(feeds: dict[str, Any]) -> Table:
+    table = _table("feeds", "source", "feed", "state", ">rows in", "position", ">behind")
+    for name, feed in feeds.items():
+        behind = _seconds(feed["lag_us"] / SECOND) if feed["lag_us"] else ""
+        table.add_row(name, feed["kind"], feed["state"], f"{feed['rows']:,}", feed["position"], behind)
     return table
 
 

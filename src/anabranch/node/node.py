@@ -3,8 +3,8 @@
 Opens the state directory, serves it over Flight, accepts pushes at once, starts Spark, runs the stages, keeps the lanes
 ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
 
-Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; and one housekeeper,
-which ticks the lanes, watches the stages and trims.
+Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
+writer; and one housekeeper, which ticks the lanes, watches the stages and trims.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from anabranch.model.names import internal_stream, is_name, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
 from anabranch.node.entry import EntryPoint
+from anabranch.node.feeding import Feeding
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
@@ -84,6 +85,7 @@ class Node:
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
+        self._feeding = Feeding(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
@@ -101,12 +103,14 @@ class Node:
             self._open_stores()
             for source in self.diagram.sources:
                 self._open_source(source)
+            self._feeding.open(self._entries, lambda source: self._logs[source][1].spec.schema)
             self._server = FlightServer(self, self.settings.host, self.settings.port)
             self._progress(f"serving at {self.address}; starting Spark ({self.settings.master})")
             self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
             self._housekeeper.start()
             self._start_stages()
             self._ready.set()
+            self._feeding.start()
         except QueryError:
             # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
             self._discard = self._directory.is_new and all(log.last_id() == 0 for _, log in self._logs.values())
@@ -120,6 +124,7 @@ class Node:
         """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
         self._stopping.set()
         self._ready.set()
+        self._feeding.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -402,6 +407,7 @@ class Node:
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
+            "feeds": self._feeding.statistics(),
             "stages": {
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
                 for name, runner in list(self._runners.items())
