@@ -21,6 +21,11 @@ NAMES: Final = (
     "push.before_commit",  # a push is written and not committed
     "push.committed",  # a push is durable and not answered
 )
+WRITER_NAMES: Final = (
+    "writer.intended",  # a batch of Spark's writer is noted and not written
+    "writer.written",  # a writer has made tuples durable and not acknowledged them
+)
+"""Places that are reached only where an output has a writer."""
 
 _name, _, _count = os.environ.get("ANABRANCH_FAILPOINT", "").partition(":")
 _left = int(_count or 1)

@@ -53,6 +53,8 @@ def _show(found: dict[str, Any]) -> None:
         _print(console, _feeds(found["feeds"]))
     if found["stages"]:
         _print(console, _stages(found["stages"]))
+    if found.get("writers"):
+        _print(console, _writers(found["writers"]))
     _print(console, _streams(found["streams"]))
     console.print(slowest_lane(found), markup=False)
     for name, stage in found["stages"].items():
@@ -61,6 +63,10 @@ def _show(found: dict[str, Any]) -> None:
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
             console.print(f"feed of {name}: {feed['error']}", markup=False)
+    for name, writers in found.get("writers", {}).items():
+        for writer in writers.values():
+            if writer["error"]:
+                console.print(f"writer of {name}: {writer['error']}", markup=False)
 
 
 def slowest_lane(found: dict[str, Any]) -> str:
@@ -124,6 +130,15 @@ def _stages(stages: dict[str, Any]) -> Table:
             f"{stage['batch_ms']:,.0f}",
             f"{waits['origin']} at {_time(waits['punctuation_us'])}" if waits else "",
         )
+    return table
+
+
+def _writers(outputs: dict[str, Any]) -> Table:
+    table = _table("writers", "output", "writer", "state", ">rows", ">last id", ">lag rows")
+    for name, writers in outputs.items():
+        for key, writer in writers.items():
+            numbers = (f"{writer[fact]:,}" for fact in ("rows", "position", "lag_rows"))
+            table.add_row(name, key, writer["state"], *numbers)
     return table
 
 

@@ -44,6 +44,7 @@ from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.state import StateDirectory
 from anabranch.node.trimming import trim_log
+from anabranch.node.writing import Writing, writer_readers
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query
 from anabranch.query.graph import Stage, all_origins, origins, sources_of, stages
@@ -86,6 +87,7 @@ class Node:
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
         self._feeding = Feeding(self._stopping)
+        self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
@@ -130,6 +132,7 @@ class Node:
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for runner in self._runners.values():
             runner.stop(deadline)
+        self._writing.stop()
         if self._server is not None:
             self._server.stop()
         for store in self._stores.values():
@@ -191,6 +194,7 @@ class Node:
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
+        self._writing.start(self.diagram.outputs, self._logs)  # before a first batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)
@@ -322,7 +326,8 @@ class Node:
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
-            trim_log(store, log, keep=self._stage_readers(name), now_us=self._age_us())
+            keep = self._stage_readers(name) | writer_readers(self.diagram.outputs, name)
+            trim_log(store, log, keep=keep, now_us=self._age_us())
             # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
@@ -412,6 +417,7 @@ class Node:
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
                 for name, runner in list(self._runners.items())
             },
+            "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._logs.items())},
         }
 

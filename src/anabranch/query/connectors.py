@@ -92,7 +92,7 @@ class SparkWriter:
 
     format: str
     guarantee: str = "exactly-once"
-    rows: int = 1_000_000
+    rows: int = 100_000
     every_us: int = 1_000_000
     options: Options = ()
 

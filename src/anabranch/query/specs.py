@@ -299,7 +299,7 @@ _WRITERS: Final[Mapping[str, _Kind]] = {
         options=(
             _FORMAT,
             _Option(name="guarantee", read=_one_of("exactly-once", "at-least-once"), default="exactly-once"),
-            _Option(name="rows", read=_whole(1), default=1_000_000),
+            _Option(name="rows", read=_whole(1), default=100_000),
             _every(1_000_000),
             _SPARK_OPTIONS,
         ),
