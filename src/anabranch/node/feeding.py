@@ -7,10 +7,13 @@ status says which row it was, and nothing is skipped.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 import pyarrow as pa
@@ -19,30 +22,16 @@ from anabranch import limits
 from anabranch.connectors.feed import Over, RowFeed, Rows, Wait
 from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
-from anabranch.errors import (
-    AnabranchError,
-    ConfigError,
-    DiskFull,
-    InvariantBroken,
-    NodeUnreachable,
-    Overloaded,
-    PushRefused,
-)
-from anabranch.model.header import STIME
-from anabranch.model.names import lane_origin
+from anabranch.engine.feed import SparkFeedRun
+from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
 from anabranch.node.entry import EntryPoint
+from anabranch.node.pushing import Pushing, producer_of
+from anabranch.node.spark_feeding import SparkFeedRunner, feed_checkpoint
 from anabranch.query.boxes import Source
-from anabranch.query.connectors import FileFeed, GeneratorFeed
-from anabranch.query.specs import kind_name
-from anabranch.transport.ports import EntryKind, Push, Registration
+from anabranch.query.connectors import FileFeed, GeneratorFeed, SparkFeed
+from anabranch.query.specs import feed_to_plain, kind_name
 
 _log: Final = logging.getLogger("anabranch.feed")
-
-PRODUCER: Final = "feed"
-"""Who a feed is in a lane that several may push to."""
-
-RETRY_S: Final = 1.0
-"""How long a feed waits before it offers rows again for which there was no room."""
 
 
 class FeedRunner(Protocol):
@@ -53,65 +42,6 @@ class FeedRunner(Protocol):
     def stop(self, deadline: float) -> None: ...
 
     def statistics(self) -> dict[str, Any]: ...
-
-
-class Pushing:
-    """A producer inside of the node: numbers its entries and waits for room, until the node stops."""
-
-    def __init__(self, entry: EntryPoint, producer: str, stopping: threading.Event) -> None:
-        self.entry: Final = entry
-        self.producer: Final = producer
-        self.rows = 0
-        self.waits_for: AnabranchError | None = None
-        self.registration: Registration = entry.register(producer)
-        self.next = self.registration.next
-        self._stamp_us = self.registration.stamp_us
-        self._stopping = stopping
-
-    def rows_in(self, batch: pa.RecordBatch) -> bool:
-        """Whether the rows are durable; if not, the node is stopping."""
-        count = batch.num_rows
-        if self.registration.stamps:
-            self._stamp_us = max(self._stamp_us, time.time_ns() // 1_000)
-            stamp = pa.scalar(self._stamp_us, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-            batch = batch.add_column(0, pa.field(STIME, stamp.type), pa.repeat(stamp, count))
-        accepted = self._send("rows", count, batch)
-        self.rows += count if accepted else 0
-        return accepted
-
-    def void(self, count: int) -> bool:
-        return self._send("void", count)
-
-    def close_lane(self) -> bool:
-        return self._send("close", 1)
-
-    def is_closed(self) -> bool:
-        origin = lane_origin(self.entry.source.name, self.registration.lane)
-        return bool(self.entry.statistics()["lanes"][origin]["closed"])
-
-    def _send(self, kind: EntryKind, count: int, rows: pa.RecordBatch | None = None) -> bool:
-        push = Push(
-            source=self.entry.source.name,
-            producer=self.producer,
-            session=self.registration.session,
-            kind=kind,
-            first=self.next,
-            count=count,
-            rows=rows,
-        )
-        while not self._stopping.is_set():
-            try:
-                self.entry.push(push)
-            except (Overloaded, DiskFull) as error:
-                self.waits_for = error
-                self._stopping.wait(RETRY_S)
-            except NodeUnreachable:  # it stops
-                return False
-            else:
-                self.waits_for = None
-                self.next += count
-                return True
-        return False
 
 
 class RowFeedRunner:
@@ -203,22 +133,33 @@ class Feeding:
 
     def __init__(self, stopping: threading.Event) -> None:
         self._stopping = stopping
+        self._entries: Mapping[str, EntryPoint] = {}
         self._runners: dict[str, FeedRunner] = {}
 
-    def open(self, entries: Mapping[str, EntryPoint], schemas: Callable[[str], pa.Schema]) -> None:
+    def open(self, entries: Mapping[str, EntryPoint]) -> None:
         """Finds out whether all that the feeds need is there; nothing is read yet."""
+        self._entries = entries
         for name, entry in entries.items():
             source = entry.source
             if isinstance(source.feed, GeneratorFeed | FileFeed):
                 try:
-                    feed = _row_feed(source, schemas(name))
+                    feed = _row_feed(source, entry.log.spec.schema)
                 except ConfigError as error:
-                    raise ConfigError(f"The feed of source {name!r}: {error.message}", remedy=error.remedy) from error
+                    raise _told(name, error) from error
                 self._runners[name] = RowFeedRunner(entry, feed, producer_of(source), self._stopping)
 
-    def start(self) -> None:
-        for runner in self._runners.values():
-            runner.start()
+    def start(self, session: Any, checkpoints: Path) -> None:
+        for name, entry in self._entries.items():
+            feed = entry.source.feed
+            if isinstance(feed, SparkFeed):
+                digest = hashlib.sha256(json.dumps(feed_to_plain(feed), sort_keys=True).encode()).hexdigest()[:12]
+                run = SparkFeedRun(session, feed, entry.log.spec.schema, feed_checkpoint(checkpoints, name, digest))
+                self._runners[name] = SparkFeedRunner(entry, feed, run, f"feed/{digest}", self._stopping)
+        for name, runner in self._runners.items():
+            try:
+                runner.start()
+            except ConfigError as error:
+                raise _told(name, error) from error
 
     def stop(self) -> None:
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -229,10 +170,8 @@ class Feeding:
         return {name: runner.statistics() for name, runner in self._runners.items()}
 
 
-def producer_of(source: Source) -> str:
-    """The producer that a feed is: the one that it names, or the only one, or one among other clients."""
-    named = source.feed.producer if source.feed is not None else None
-    return named or (source.producers[0] if source.producers else PRODUCER)
+def _told(source: str, error: ConfigError) -> ConfigError:
+    return ConfigError(f"The feed of source {source!r}: {error.message}", remedy=error.remedy)
 
 
 def _row_feed(source: Source, schema: pa.Schema) -> RowFeed:

@@ -86,6 +86,7 @@ class Node:
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
+        self._session: Any = None
         self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
@@ -105,14 +106,14 @@ class Node:
             self._open_stores()
             for source in self.diagram.sources:
                 self._open_source(source)
-            self._feeding.open(self._entries, lambda source: self._logs[source][1].spec.schema)
+            self._feeding.open(self._entries)
             self._server = FlightServer(self, self.settings.host, self.settings.port)
             self._progress(f"serving at {self.address}; starting Spark ({self.settings.master})")
             self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
             self._housekeeper.start()
             self._start_stages()
             self._ready.set()
-            self._feeding.start()
+            self._feeding.start(self._session, self._directory.path / "checkpoints")
         except QueryError:
             # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
             self._discard = self._directory.is_new and all(log.last_id() == 0 for _, log in self._logs.values())
@@ -190,11 +191,11 @@ class Node:
 
     def _start_stages(self) -> None:
         spark = SparkSettings(master=self.settings.master, conf=self.settings.conf)
-        session = open_session(spark)
+        session = self._session = open_session(spark)
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
-        self._writing.start(self.diagram.outputs, self._logs)  # before a first batch has to wait for a full log
+        self._writing.start(self.diagram.outputs, self._logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)

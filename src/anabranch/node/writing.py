@@ -20,10 +20,12 @@ from anabranch import failpoints, limits
 from anabranch.connectors.console import Console
 from anabranch.connectors.file_writer import JsonLinesFile, ParquetFiles
 from anabranch.connectors.writer import Found, TupleWriter, written_schema
+from anabranch.engine.writer import SparkTarget
 from anabranch.errors import AnabranchError, ConfigError, EngineError, InvariantBroken, StateError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.node.spark_writing import SparkTuples
 from anabranch.query.boxes import Output
-from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, Writer, writer_key
+from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, SparkWriter, Writer, writer_key
 from anabranch.query.specs import kind_name
 from anabranch.storage.log import Log, Segment
 from anabranch.storage.store import Store
@@ -64,6 +66,8 @@ class WriterRunner:
         self._schema = written_schema(log.spec.schema)
         self._seq = 0
         self._last_id = 0
+        self._handed_id = 0
+        self._handed_rows = 0
         self._acknowledged = 0
         self._waiting_since: float | None = None
         self._rows = 0
@@ -156,8 +160,7 @@ class WriterRunner:
             return False
         self._waiting_since = None
         try:
-            to_seq = self._source.latest_seq(self._seq, self._writer.rows)
-            self._write(to_seq)
+            self._write(self._source.latest_seq(self._seq, self._writer.rows))
         except StreamNotFound:
             if self._writer.durable:
                 raise
@@ -177,9 +180,14 @@ class WriterRunner:
         return waiting >= self._writer.rows or (now - self._waiting_since) * 1_000_000 >= self._writer.every_us
 
     def _write(self, to_seq: int) -> None:
+        if self._source.rows_between(self._seq, to_seq) == 0:  # and then a segment that is too large to go with it
+            self._seq = to_seq
+            return
         self._writer.write(self._batches(to_seq))
         failpoints.reach("writer.written")
         self._seq = to_seq
+        self._last_id = self._handed_id
+        self._rows += self._handed_rows
         if self._writer.durable:
             self._acknowledge()
 
@@ -190,12 +198,13 @@ class WriterRunner:
 
     def _batches(self, to_seq: int) -> Iterator[pa.RecordBatch]:
         """The tuples after the last one that is written, with their ids and origins."""
+        self._handed_rows = 0
         for segment in self._source.read(self._seq, to_seq):
             batch = self._written(segment)
             if batch is not None and batch.num_rows:
+                self._handed_id = batch.column(0)[-1].as_py()
+                self._handed_rows += batch.num_rows
                 yield batch
-                self._last_id = batch.column(0)[-1].as_py()
-                self._rows += batch.num_rows
 
     def _written(self, segment: Segment) -> pa.RecordBatch | None:
         if segment.rows is None or segment.rows.num_rows == 0:
@@ -261,13 +270,13 @@ class Writing:
         self._stopping = stopping
         self._runners: dict[str, list[WriterRunner]] = {}
 
-    def start(self, outputs: tuple[Output, ...], logs: Mapping[str, tuple[Store, Log]]) -> None:
+    def start(self, outputs: tuple[Output, ...], logs: Mapping[str, tuple[Store, Log]], session: Any = None) -> None:
         """Opens every writer, then starts them. Readers of writers that are no longer named are forgotten."""
         for output in outputs:
             store, log = logs[output.name]
             _forget_others(output, store, log)
             self._runners[output.name] = [
-                WriterRunner(output.name, spec, tuple_writer(output.name, spec, log), store, log, self._stopping)
+                WriterRunner(output.name, spec, tuple_writer(spec, store, log, session), store, log, self._stopping)
                 for spec in output.to
             ]
             for runner in self._runners[output.name]:
@@ -303,16 +312,16 @@ def writer_readers(outputs: tuple[Output, ...], stream: str) -> frozenset[str]:
     return frozenset(writer_reader(spec) for output in outputs if output.name == stream for spec in output.to)
 
 
-def tuple_writer(output: str, spec: Writer, log: Log) -> TupleWriter:
+def tuple_writer(spec: Writer, store: Store, log: Log, session: Any = None) -> TupleWriter:
     match spec:
         case JsonLinesWriter():
             return JsonLinesFile(spec)
         case ParquetWriter():
-            return ParquetFiles(spec, stream=output, incarnation=log.incarnation)
+            return ParquetFiles(spec, stream=log.name, incarnation=log.incarnation)
         case ConsoleWriter():
-            return Console(spec, output=output)
-        case _:
-            raise InvariantBroken(f"There is no writer for {spec!r}.")
+            return Console(spec, output=log.name)
+        case SparkWriter():
+            return SparkTuples(spec, SparkTarget(session, spec.format, dict(spec.options)), store, log)
 
 
 def _forget_others(output: Output, store: Store, log: Log) -> None:

@@ -404,7 +404,9 @@ def _from_mapping(value: object) -> tuple[str, Mapping[str, object]]:
 
 def _from_text(text: str, kinds: Mapping[str, _Kind]) -> tuple[str, Mapping[str, object]]:
     name, _, rest = text.strip().partition(":")
-    first = kinds[name].first if name in kinds else ""
+    if name not in kinds:
+        return name, {"": rest} if rest else {}
+    first = kinds[name].first
     given: dict[str, str] = {}
     last = ""
     for piece in _pieces(rest):

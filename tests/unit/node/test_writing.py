@@ -53,7 +53,9 @@ class Bench:
 
     def runner(self, spec: str) -> WriterRunner:
         writer = parsed(spec)
-        return WriterRunner("o", writer, tuple_writer("o", writer, self.log), self.store, self.log, threading.Event())
+        return WriterRunner(
+            "o", writer, tuple_writer(writer, self.store, self.log), self.store, self.log, threading.Event()
+        )
 
     def write_all(self, spec: str) -> None:
         runner = self.runner(spec)
