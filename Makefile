@@ -3,6 +3,7 @@
 PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.ready
+FAST   := .venv/.prepared
 
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
@@ -14,17 +15,17 @@ help: ## List the targets
 	@echo
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
 
-setup: $(STAMP) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
+setup: $(STAMP) $(FAST) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
 	@scripts/java.sh > /dev/null
 
 demo: setup ## Run the example query on generated input for half a minute
 	@$(WITH_JAVA) $(BIN)/python examples/demo.py
 
 test: setup ## Run the tests, all but the long ones
-	@$(WITH_JAVA) $(BIN)/python -m pytest tests
+	@$(WITH_JAVA) scripts/test.sh $(BIN)/python
 
 long: setup ## Run all tests, also those that take minutes: every rule of the reference, broken in turn
-	@$(WITH_JAVA) $(BIN)/python -m pytest tests --long
+	@$(WITH_JAVA) scripts/test.sh $(BIN)/python --long
 
 check: $(STAMP) ## Check format, lint, types, layers and the public names
 	@$(BIN)/ruff format --check .
@@ -54,3 +55,8 @@ endif
 $(STAMP): pyproject.toml scripts/venv.sh
 	@PYTHON="$(PYTHON)" scripts/venv.sh
 	@printf '%s\n' "$(CURDIR)" > $@
+
+$(FAST): $(STAMP)
+	@echo "Preparing Spark to start fast (one minute, once) ..."
+	@$(WITH_JAVA) $(BIN)/anabranch prepare > /dev/null
+	@touch $@

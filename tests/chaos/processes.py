@@ -91,7 +91,7 @@ class NodeProcess:
 
     def tree(self) -> list[psutil.Process]:
         """The node, its children and theirs, dead parents or not."""
-        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid and _alive(process)]
+        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid and alive(process)]
 
     def rss(self) -> dict[str, int]:
         """Resident bytes of the node itself, of its JVM, and of Spark's Python processes."""
@@ -169,7 +169,7 @@ def _session(pid: int) -> int | None:
         return None
 
 
-def _alive(process: psutil.Process) -> bool:
+def alive(process: psutil.Process) -> bool:
     try:
         return bool(process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:

@@ -18,13 +18,14 @@ from typing import IO
 import psutil
 import pytest
 
+from tests.chaos.processes import alive
 from tests.spark import QUICK_JVM
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 START_S = 90
 STOP_S = 40
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = pytest.mark.timeout(240)
 
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -122,7 +123,7 @@ def test_two_shells(tmp_path: Path) -> None:
         assert node.lines[-1] == "stopped"
         assert node.errors == ["", "stopping; Ctrl-C again ends it at once"]
         assert children
-        assert not [child for child in children if child.is_running()]
+        assert not [child for child in children if alive(child)]
 
 
 def test_a_stop_during_the_start_is_clean_too(tmp_path: Path) -> None:

@@ -19,7 +19,6 @@ from tests.chaos.run import ChaosRun, Kill, problems_against, problems_within
 ROWS = 1_200
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(180)  # three starts of Spark at most
 def test_killed_three_times_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1_000_000)

@@ -236,7 +236,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         ["mount", "-t", "tmpfs", "-o", "size=256m", "anabranch-test", str(tmp_path)], check=False, capture_output=True
     )
     if mounted.returncode != 0:
-        yield Disk(tmp_path, shutil.disk_usage(tmp_path).free - 150 * MEBIBYTE, own=False)
+        yield Disk(tmp_path, shutil.disk_usage(tmp_path).free - 100 * MEBIBYTE, own=False)
         return
     try:
         yield Disk(tmp_path, 24 * MEBIBYTE, own=True)
@@ -286,13 +286,12 @@ class Writer:
                 time.sleep(0.1)
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(240)  # about 45 s on an idle machine
 def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> None:
     aside = tmp_path_factory.mktemp("aside")
     (aside / "query.yaml").write_text(padded().to_yaml())
-    ballast = [disk.fill("ballast", 100 * MEBIBYTE)]
-    options = ["--disk-reserve", str(disk.reserve_bytes), "--batch-rows", "500"]
+    ballast = [disk.fill("ballast", 150 * MEBIBYTE)]
+    options = ["--disk-reserve", str(disk.reserve_bytes), "--batch-rows", "1000"]
     node = NodeProcess(aside / "query.yaml", disk.path / "state", free_port(), aside / "node.log", options=options)
     try:
         node.wait_serving()

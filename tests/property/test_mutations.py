@@ -159,7 +159,7 @@ def test_joins_notice(mutation: Mutation, recorded: Recorded, known: Known) -> N
     assert is_noticed(mutation, recorded(joins), known(joins)), "this rule could be broken without anyone noticing"
 
 
-@pytest.mark.parametrize(("mutation", "example"), ONLY_BY_HAND, ids=str)
+@pytest.mark.parametrize(("mutation", "example"), ONLY_BY_HAND, ids=lambda part: getattr(part, "__name__", str(part)))
 def test_an_example_notices(mutation: Mutation, example: Callable[[], None]) -> None:
     example()
     with mutation.applied(), pytest.raises((AssertionError, pytest.fail.Exception)):

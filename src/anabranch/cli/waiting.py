@@ -30,11 +30,12 @@ _SAMPLES: Final[dict[str, object]] = {
 class Waiting:
     """Lines that say what the start is doing, with the seconds since it began; on a terminal also a moving one.
 
-    ``between`` is called after each line: it may end the start by raising.
+    ``between`` is called after each line: it may end the start by raising. ``done`` is the last line.
     """
 
-    def __init__(self, between: Callable[[], None]) -> None:
+    def __init__(self, between: Callable[[], None] = lambda: None, *, done: str = "running") -> None:
         self._between = between
+        self._done = done
         self._began = time.monotonic()
         self._for = ""
         self._spinner: Status | None = None
@@ -59,7 +60,7 @@ class Waiting:
         if self._spinner is not None:
             self._spinner.stop()
         if exc_info[0] is None:
-            typer.echo(f"{self._seconds()}  running")
+            typer.echo(f"{self._seconds()}  {self._done}")
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self._began:5.1f} s"

@@ -18,8 +18,6 @@ from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 
-from anabranch import limits
-
 MESSAGES_BYTES: Final = 1 << 20
 """Messages that are kept after they were read: enough for any crash report of a JVM."""
 
@@ -53,8 +51,8 @@ def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
 
 
-def end() -> None:
-    """Ends the JVM and waits for it. Its own children go with it."""
+def end(wait_s: float) -> None:
+    """Ends the JVM and waits for it, and then kills it. Its own children go with it."""
     gateway = SparkContext._gateway
     if gateway is None:
         return
@@ -67,7 +65,7 @@ def end() -> None:
     if process.stdin is not None:
         process.stdin.close()  # it lives as long as this pipe
     try:
-        process.wait(limits.STOP_WAIT_S)
+        process.wait(wait_s)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -116,10 +116,12 @@ class StageRun:
 
         self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
 
-    def start(self, sink: Sink) -> None:
+    def start(self, sink: Sink, logged: int | None) -> None:
+        """Starts the query where the log ends: after batch ``logged``, or at the beginning."""
         self._sink = sink
         self._plan_checked = False
         self._callback_error = None
+        spark_checkpoint.roll_back(self._checkpoint, logged)
         self._checkpoint.mkdir(parents=True, exist_ok=True)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self.compiled.stage.name)
         writer = self.compiled.frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
@@ -172,6 +174,7 @@ class StageRun:
             watermark_us=now.watermark_us,
             tables=split(table, self.compiled.chains),
         )
+        spark_checkpoint.make_durable(self._checkpoint)
         assert self._sink is not None
         self._sink(batch)
         self._batches += 1

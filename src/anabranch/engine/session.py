@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch import limits
-from anabranch.engine import jvm
+from anabranch.engine import archive, jvm
 from anabranch.engine.source import JournalSource
 from anabranch.errors import ConfigError, EngineError
 
@@ -41,8 +41,6 @@ REQUIRED: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A crash or a full disk while offsets/0 is written leaves a temporary file, which must not end the query for ever.
-    "spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart": "false",
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
 }
@@ -60,6 +58,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # A snapshot that a power failure left incomplete is skipped: the changes since the one before are all there.
+    "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled": "true",
+    "spark.sql.streaming.stateStore.autoSnapshotRepair.numFailuresBeforeActivating": "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.memory": "2g",
@@ -113,7 +114,8 @@ def open_session(settings: SparkSettings) -> SparkSession:
     }
     asked = options.get("spark.driver.extraJavaOptions", "")
     ours = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
-    options["spark.driver.extraJavaOptions"] = f"{asked} {ours}"
+    shared = "" if "Archive" in asked else archive.using()
+    options["spark.driver.extraJavaOptions"] = f"{asked} {ours} {shared}"
     builder = SparkSession.builder
     for key, value in options.items():
         builder = builder.config(key, value)
@@ -146,13 +148,13 @@ def _share_environment_safely(session: SparkSession) -> None:
         context.environment = shared
 
 
-def close_session() -> None:
+def close_session(wait_s: float = limits.STOP_WAIT_S) -> None:
     """Ends the process's session and its JVM, if there is one: all nodes of the process must have stopped."""
     session = SparkSession._instantiatedSession  # getActiveSession knows only the session of this thread
     if session is not None:
         with suppress(Py4JError, OSError):  # a JVM that is gone already
             session.stop()
-    jvm.end()
+    jvm.end(wait_s)
     shutil.rmtree(_scratch(), ignore_errors=True)
 
 

@@ -104,7 +104,8 @@ class StageRunner:
         self._sink_error = None
         self._failure_noted = False
         self._rounds.clear()
-        self._run.start(self._log_batch)
+        last = self.store.last_batch()
+        self._run.start(self._log_batch, None if last is None else last.batch_id)
 
     def watch(self, journal_punctuation: Callable[[str], None]) -> None:
         """Called every now and then: starts a query again that has ended by itself."""

@@ -33,12 +33,17 @@ class Run:
     starts: int = 0
     running: bool = False
 
-    def start(self, sink: Any) -> None:
+    def start(self, sink: Any, logged: int | None) -> None:
         self.starts += 1
         self.running = not self.failures
 
     def failure(self) -> EngineError | None:
         return self.failures[0] if self.failures else None
+
+
+class EmptyStore:
+    def last_batch(self) -> None:
+        return None
 
 
 @dataclass
@@ -60,7 +65,7 @@ def bench() -> Bench:
         diagram,
         stages(diagram)[0],
         run,  # type: ignore[arg-type]
-        None,  # type: ignore[arg-type]
+        EmptyStore(),  # type: ignore[arg-type]
         {"s": Journal()},  # type: ignore[dict-item]
         origins=lambda _: frozenset({"s/0"}),
         clock=lambda: 1,
