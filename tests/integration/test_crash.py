@@ -59,7 +59,6 @@ outputs:
 """
 
 
-@pytest.mark.spark
 @pytest.mark.timeout(180)  # two starts of Spark
 def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(QUERY.format(path=tmp_path))

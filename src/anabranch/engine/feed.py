@@ -60,9 +60,14 @@ class SparkFeedRun:
         self._sink: Sink | None = None
         self._error: Exception | None = None
 
-    def start(self, sink: Sink) -> None:
-        """ConfigError if Spark does not know the source or its columns do not fit."""
+    def start(self, sink: Sink, taken: int | None) -> None:
+        """Starts after batch ``taken``. ConfigError if Spark does not know the source or its columns do not fit.
+
+        While no batch has been taken the checkpoint stays: it holds where a source such as Kafka was begun.
+        """
         self._sink = sink
+        if taken is not None:
+            spark_checkpoint.roll_back(self._checkpoint, taken)
         self._error = None
         self._checkpoint.mkdir(parents=True, exist_ok=True)
         frame = self._frame()
@@ -91,6 +96,7 @@ class SparkFeedRun:
         try:
             assert self._sink is not None
             rows = frame.toArrow()
+            spark_checkpoint.make_durable(self._checkpoint)
             self._sink(
                 FeedBatch(
                     lineage=spark_checkpoint.lineage(self._checkpoint),

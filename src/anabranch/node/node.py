@@ -327,8 +327,7 @@ class Node:
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
-            keep = self._stage_readers(name) | writer_readers(self.diagram.outputs, name)
-            trim_log(store, log, keep=keep, now_us=self._age_us())
+            trim_log(store, log, keep=self._kept_readers(name), now_us=self._age_us())
             # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
@@ -372,7 +371,7 @@ class Node:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)
-        others = (log.readers().keys() | log.cut_off()) - self._stage_readers(stream)
+        others = (log.readers().keys() | log.cut_off()) - self._kept_readers(stream)
         if reader not in others:
             names = ", ".join(sorted(others)) or "none"
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
@@ -453,6 +452,10 @@ class Node:
 
     def _stage_readers(self, stream: str) -> frozenset[str]:
         return frozenset(stage_reader(stage.name) for stage in self._stages if stream in stage.inputs)
+
+    def _kept_readers(self, stream: str) -> frozenset[str]:
+        """Readers inside this node, which nobody may cut off or forget: its stages and its writers."""
+        return self._stage_readers(stream) | writer_readers(self.diagram.outputs, stream)
 
     def _entry(self, source: str) -> EntryPoint:
         if source not in self._entries:

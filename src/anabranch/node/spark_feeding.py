@@ -44,7 +44,7 @@ LOOK_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchNote:
-    """The batch that is pushed, or was pushed last, and the number at which it begins."""
+    """The batch that is pushed, or was pushed last, and the number at which it begins; 0 for rows with numbers."""
 
     lineage: str
     batch_id: int
@@ -74,13 +74,32 @@ class Intake:
     def rows(self) -> int:
         return sum(pushing.rows for pushing in self.pushing.values())
 
+    def taken(self) -> int | None:
+        """The last batch that is durable here, as far as is known: Spark may forget what it wrote after it."""
+        note = self._note()
+        if note is None:
+            return None
+        is_taken = self._by_lane or next(iter(self.pushing.values())).next > note.first
+        last = note.batch_id if is_taken else note.batch_id - 1
+        return last if last >= 0 else None
+
     def take(self, batch: FeedBatch) -> None:
-        if batch.rows.num_rows:
-            if self._by_lane:
+        if self._by_lane:
+            if batch.rows.num_rows:
                 self._take_lanes(batch.rows)
-            else:
-                self._take_whole(batch)
+            self._keep(batch, first=0)
+        else:
+            self._take_whole(batch)
         self.last_batch = batch.batch_id
+
+    def _note(self) -> BatchNote | None:
+        stored = self._entry.store.get(self._key)
+        return None if stored is None else BatchNote.from_bytes(stored)
+
+    def _keep(self, batch: FeedBatch, *, first: int) -> None:
+        note = BatchNote(lineage=batch.lineage, batch_id=batch.batch_id, offsets=batch.offsets, first=first)
+        with self._entry.store.transaction() as transaction:
+            transaction.put(self._key, note.to_bytes())
 
     # --- rows with numbers -----------------------------------------------------------------------------------------
 
@@ -124,15 +143,13 @@ class Intake:
 
     def _take_whole(self, batch: FeedBatch) -> None:
         (pushing,) = self.pushing.values()
-        stored = self._entry.store.get(self._key)
-        note = BatchNote.from_bytes(stored) if stored is not None else None
+        note = self._note()
         if note is not None and self._was_taken(batch, note, pushing.next):
             return
-        made = BatchNote(lineage=batch.lineage, batch_id=batch.batch_id, offsets=batch.offsets, first=pushing.next)
-        with self._entry.store.transaction() as transaction:
-            transaction.put(self._key, made.to_bytes())
+        self._keep(batch, first=pushing.next)
         failpoints.reach("feed.noted")
-        _sent(pushing.rows_in(_one_batch(batch.rows)))
+        if batch.rows.num_rows:
+            _sent(pushing.rows_in(_one_batch(batch.rows)))
 
     def _was_taken(self, batch: FeedBatch, note: BatchNote, next_number: int) -> bool:
         if batch.lineage == note.lineage and batch.batch_id > note.batch_id:
@@ -190,7 +207,7 @@ class SparkFeedRunner:
 
     def _begin(self) -> None:
         self._intake = Intake(self._entry, self._feed, self._key, self._stopping)
-        self._run.start(self._intake.take)
+        self._run.start(self._intake.take, self._intake.taken())
 
     def _watch(self) -> None:
         tries = 0

@@ -30,7 +30,7 @@ def partitioned(tmp_path: Path) -> Iterator[Bench]:
 
 @pytest.fixture
 def plain(tmp_path: Path) -> Iterator[Bench]:
-    bench = open_bench(tmp_path / "s.db", PLAIN)
+    bench = open_bench(tmp_path / "plain.db", PLAIN)
     yield bench
     bench.store.close()
 
@@ -115,6 +115,19 @@ def test_a_batch_that_was_noted_and_not_pushed_is_pushed(plain: Bench) -> None:
     assert values(plain) == []
     intake(plain).take(rows(1, 2, 3, batch_id=0, offsets="planned anew"))
     assert [x for _, x in values(plain)] == [1, 2, 3]
+
+
+def test_what_is_known_to_be_taken_is_where_spark_may_go_on(plain: Bench, partitioned: Bench) -> None:
+    assert intake(plain).taken() is None
+    intake(plain).take(rows(1, batch_id=0))
+    assert intake(plain).taken() == 0
+    stopping = threading.Event()
+    stopping.set()
+    with pytest.raises(NodeUnreachable):
+        intake(plain, stopping).take(rows(2, batch_id=1))
+    assert intake(plain).taken() == 0
+    intake(partitioned).take(messages(("p0", 0, 1), batch_id=3))
+    assert intake(partitioned).taken() == 3
 
 
 @pytest.mark.parametrize(
