@@ -32,11 +32,6 @@ def caught_up(node: Node, rows: int) -> bool:
     return all(facts["position"] == rows for facts in writers)
 
 
-def derby_quietly(node: Node, path: Path) -> None:
-    """The database writes a log beside the program unless it is told otherwise."""
-    node._session._jvm.java.lang.System.setProperty("derby.stream.error.file", str(path))
-
-
 def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"jdbc:derby:{tmp_path / 'db'};create=true"
     query = ab.Query("out")
@@ -51,7 +46,6 @@ def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypa
     query.output("even", numbers.filter("n % 2 = 0"), to=to)
     fail_first = failing_after_a_part(monkeypatch)
     with running(query, tmp_path / "state") as node:
-        derby_quietly(node, tmp_path / "derby.log")
         wait_for(lambda: caught_up(node, 1500), node)
         assert fail_first == []
     query.feed("numbers", "generator:rate=max,rows=4000,n=sequence")
