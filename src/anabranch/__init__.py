@@ -41,6 +41,7 @@ from anabranch.model.position import Position
 if TYPE_CHECKING:
     from anabranch.node.node import Node
     from anabranch.node.settings import NodeSettings
+    from anabranch.query import feeds, writers
     from anabranch.query.builder import Query, Stream
     from anabranch.transport.session import Connection, Producer, Subscription, connect
 
@@ -70,6 +71,8 @@ __all__ = [
     "Subscription",
     "UserError",
     "connect",
+    "feeds",
+    "writers",
 ]
 
 _LAZY = {
@@ -81,6 +84,8 @@ _LAZY = {
     "Stream": "anabranch.query.builder",
     "Subscription": "anabranch.transport.session",
     "connect": "anabranch.transport.session",
+    "feeds": "anabranch.query.feeds",
+    "writers": "anabranch.query.writers",
 }
 """Where the names are that a worker of Spark does not need."""
 
@@ -90,4 +95,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'anabranch' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_LAZY[name]), name)
+    module = import_module(_LAZY[name])
+    return module if module.__name__.endswith(f".{name}") else getattr(module, name)

@@ -21,6 +21,12 @@ NAMES: Final = (
     "push.before_commit",  # a push is written and not committed
     "push.committed",  # a push is durable and not answered
 )
+CONNECTOR_NAMES: Final = (
+    "feed.noted",  # a batch of a spark feed is noted and not pushed
+    "writer.intended",  # a batch of Spark's writer is noted and not written
+    "writer.written",  # a writer has made tuples durable and not acknowledged them
+)
+"""Places that are reached only where a source has a feed or an output a writer."""
 
 _name, _, _count = os.environ.get("ANABRANCH_FAILPOINT", "").partition(":")
 _left = int(_count or 1)

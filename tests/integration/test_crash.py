@@ -1,12 +1,18 @@
-"""The short form of ``make chaos``: two kills, and the output is what the reference says."""
+"""The short form of ``make chaos``: two kills, and the output is what the reference says; and a kill of writers."""
 
 from __future__ import annotations
 
+import json
 import random
+import socket
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
+from tests.chaos.processes import NodeProcess, caught_up
 from tests.chaos.recording import expected_output, record
 from tests.chaos.run import ChaosRun, Kill, problems_against, problems_within
 
@@ -29,3 +35,73 @@ def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -
     outcome = ChaosRun(recording, tmp_path, kills).run()
     assert problems_within(outcome) == []
     assert problems_against(expected_output(recording), outcome) == []
+
+
+QUERY = """
+query: carried
+boxes:
+  - source:
+      name: made
+      schema: n bigint, x double
+      feed: {{generator: {{rate: 3000, rows: 4500, seed: 5, columns: {{n: sequence}}}}}}
+  - source:
+      name: read
+      schema: n bigint, at timestamp
+      time: at
+      feed: {{file: {{path: {path}/rows.csv, speed: 300}}}}
+  - filter: {{name: some, input: made, where: ["n % 3 = 0"]}}
+outputs:
+  some:
+    input: some
+    to:
+      - jsonl:{path}/some.jsonl
+      - parquet:{path}/some,every=100ms
+      - spark:parquet,path={path}/spark,every=50ms
+  all: {{input: read, to: "jsonl:{path}/all.jsonl"}}
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(180)  # two starts of Spark
+def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_once(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text(QUERY.format(path=tmp_path))
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = (f"{number},{(start + timedelta(seconds=number)).isoformat()}\n" for number in range(400))
+    (tmp_path / "rows.csv").write_text("n,at\n" + "".join(rows))
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    failpoint = f"writer.written:{random.Random(seed).randint(2, 8)}"
+
+    def start_node(failpoint: str | None) -> NodeProcess:
+        return NodeProcess(tmp_path / "q.yaml", tmp_path / "state", free_port(), tmp_path / "log", failpoint=failpoint)
+
+    node = start_node(failpoint)
+    try:
+        node.wait_stopped(90)
+        node.kill()
+        node = start_node(None)
+        node.wait(lambda: all_written(node.status()), "writes all", 90)
+    finally:
+        node.kill()
+    expected = list(range(1, 1501))
+    some = [json.loads(line) for line in (tmp_path / "some.jsonl").read_text().splitlines()]
+    assert [line["_id"] for line in some] == expected
+    assert sorted(line["n"] for line in some) == list(range(0, 4500, 3))
+    for directory in ("some", "spark"):
+        found = pq.read_table(tmp_path / directory).sort_by("_id").to_pylist()
+        assert [(row["_id"], row["n"], row["x"]) for row in found] == [(row["_id"], row["n"], row["x"]) for row in some]
+    read = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert [line["n"] for line in read] == list(range(400))
+
+
+def all_written(status: dict[str, Any] | None) -> bool:
+    if not caught_up(status) or status is None:
+        return False
+    ends = {name: stream["last_id"] for name, stream in status["streams"].items()}
+    return all(facts["position"] == ends[name] for name, all_ in status["writers"].items() for facts in all_.values())
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

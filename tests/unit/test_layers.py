@@ -23,7 +23,7 @@ ORDER = (
     ("query",),
     ("reference", "core"),
     ("columns",),  # Arrow's types, so above core
-    ("engine", "storage", "transport"),
+    ("engine", "storage", "transport", "connectors"),
     ("node",),
     ("deploy",),
     (FACE,),
@@ -35,8 +35,9 @@ BESIDE_THE_ORDER = {
     "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core"},
     "testing": {layer for level in ORDER for layer in level} - {FACE, "cli", "dashboard"},
 }
-DOORS = {"engine": "anabranch.transport.client"}
-"""The one module of another layer that a layer may import: the Spark source reads journals through a Flight client."""
+DOORS = {"engine": "anabranch.transport.client", "connectors": "anabranch.transport.rows"}
+"""The one module of another layer that a layer may import: the Spark source reads journals through a Flight client, and
+files are read as what clients push is."""
 
 ONLY_IN = {
     "engine": ("pyspark", "py4j"),
@@ -212,6 +213,7 @@ def complaints(module: str, code: str, *, is_package: bool = False) -> list[str]
         ("anabranch.query.boxes", "from . import validate\nfrom ..model import names"),
         ("anabranch.engine.source", "from anabranch.transport.client import Client"),
         ("anabranch.engine.source", "from anabranch.transport import client\nclient.Client"),
+        ("anabranch.connectors.file_feed", "from anabranch.transport import rows\nrows.split"),
         ("anabranch.engine.session", "from pyspark.sql import SparkSession"),
         ("anabranch.transport.server", "import pyarrow.flight as fl"),
         ("anabranch.storage.log", "import sqlite3\nimport pyarrow as pa\npa.RecordBatch"),
@@ -243,6 +245,9 @@ def test_what_the_order_allows_passes(module: str, code: str) -> None:
         ("anabranch.engine.source", "from anabranch.transport.server import S", "engine may not import transport"),
         ("anabranch.engine.source", "from anabranch.transport import Client", "engine may not import transport"),
         ("anabranch.engine.source", "def f():\n    import anabranch.storage", "engine may not import storage"),
+        ("anabranch.connectors.f", "from anabranch.storage import log", "connectors may not import storage"),
+        ("anabranch.connectors.f", "from anabranch.transport import client", "connectors may not import transport"),
+        ("anabranch.engine.feed", "from anabranch.connectors import feed", "engine may not import connectors"),
         ("anabranch.node.loop", "from anabranch.deploy import plan", "node may not import deploy"),
         ("anabranch.node.loop", "from anabranch.sim import world", "node may not import sim"),
         ("anabranch.dashboard", "from anabranch import cli", "dashboard may not import cli"),
@@ -267,6 +272,7 @@ def test_an_import_against_the_order_is_caught(module: str, code: str, why: str)
         ("anabranch.engine.source", "import pyarrow as pa\npa.flight.connect('')", "transport"),
         ("anabranch.storage.log", "import threading as t\nt.Thread(target=print)", "node"),
         ("anabranch.storage.log", "from threading import Thread", "node"),
+        ("anabranch.connectors.generator", "from threading import Thread", "node"),
         ("anabranch.transport.server", "from concurrent.futures import ThreadPoolExecutor", "node"),
         ("anabranch.transport.server", "from multiprocessing.pool import ThreadPool", "node"),
     ],

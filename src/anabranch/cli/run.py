@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from anabranch import limits
+from anabranch.cli.connecting import connect_query
 from anabranch.cli.values import duration_us, settings, size_bytes
 from anabranch.cli.waiting import Waiting, running_line, ways_in_and_out
 from anabranch.model.times import format_duration
@@ -68,6 +69,18 @@ def run(
     state: Annotated[
         Path | None, typer.Option(help="Where the node keeps its state. [default: .anabranch/QUERY here]")
     ] = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FEED", help="What brings the rows of a source, e.g. ping=file:pings.csv; repeatable."
+        ),
+    ] = None,
+    output: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=WRITER", help="Where an output goes besides Flight, e.g. slow=jsonl:out.jsonl; repeatable."
+        ),
+    ] = None,
     for_us: Annotated[
         int | None,
         typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
@@ -99,6 +112,7 @@ def run(
     \b
     Example:
       anabranch run examples/slow_paths.py --state /var/lib/slow_paths --port 7700
+      anabranch run examples/slow_paths.py --source load=generator:rate=100 --output slow_per_target=jsonl:slow.jsonl
     """
     from anabranch.engine.session import close_session
     from anabranch.node.node import Node
@@ -106,6 +120,7 @@ def run(
     from anabranch.query.files import load
 
     query = load(file)
+    connect_query(query, source or [], output or [])
     chosen = NodeSettings(
         host=host,
         port=port,

@@ -49,13 +49,24 @@ def _show(found: dict[str, Any]) -> None:
         markup=False,
     )
     _print(console, _sources(found["sources"]))
+    if found.get("feeds"):
+        _print(console, _feeds(found["feeds"]))
     if found["stages"]:
         _print(console, _stages(found["stages"]))
+    if found.get("writers"):
+        _print(console, _writers(found["writers"]))
     _print(console, _streams(found["streams"]))
     console.print(slowest_lane(found), markup=False)
     for name, stage in found["stages"].items():
         if stage["error"]:
             console.print(f"stage {name}: {stage['error']}", markup=False)
+    for name, feed in found.get("feeds", {}).items():
+        if feed["error"]:
+            console.print(f"feed of {name}: {feed['error']}", markup=False)
+    for name, writers in found.get("writers", {}).items():
+        for writer in writers.values():
+            if writer["error"]:
+                console.print(f"writer of {name}: {writer['error']}", markup=False)
 
 
 def slowest_lane(found: dict[str, Any]) -> str:
@@ -98,6 +109,14 @@ def _sources(sources: dict[str, Any]) -> Table:
     return table
 
 
+def _feeds(feeds: dict[str, Any]) -> Table:
+    table = _table("feeds", "source", "feed", "state", ">rows in", "position", ">behind")
+    for name, feed in feeds.items():
+        behind = _seconds(feed["lag_us"] / SECOND) if feed["lag_us"] else ""
+        table.add_row(name, feed["kind"], feed["state"], f"{feed['rows']:,}", feed["position"], behind)
+    return table
+
+
 def _stages(stages: dict[str, Any]) -> Table:
     table = _table("stages", "stage", "state", ">lag rows", ">rows out", ">batches", ">batch ms", "waits for")
     for name, stage in stages.items():
@@ -111,6 +130,15 @@ def _stages(stages: dict[str, Any]) -> Table:
             f"{stage['batch_ms']:,.0f}",
             f"{waits['origin']} at {_time(waits['punctuation_us'])}" if waits else "",
         )
+    return table
+
+
+def _writers(outputs: dict[str, Any]) -> Table:
+    table = _table("writers", "output", "writer", "state", ">rows", ">last id", ">lag rows")
+    for name, writers in outputs.items():
+        for key, writer in writers.items():
+            numbers = (f"{writer[fact]:,}" for fact in ("rows", "position", "lag_rows"))
+            table.add_row(name, key, writer["state"], *numbers)
     return table
 
 

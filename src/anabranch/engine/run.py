@@ -151,7 +151,7 @@ class StageRun:
             return None
         stage = self.compiled.stage
         where = failed_where(error, self._diagram, stage)
-        return EngineError(f"Stage {stage.name} failed in Spark{where}: {_in_short(_root_cause(error))}")
+        return EngineError(f"Stage {stage.name} failed in Spark{where}: {in_short(root_cause(error))}")
 
     def statistics(self) -> dict[str, Any]:
         return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
@@ -204,7 +204,7 @@ class StageRun:
                 self._plan_checked = not has_empty_journal(plan)
 
 
-def _root_cause(error: Exception) -> str:
+def root_cause(error: Exception) -> str:
     """What went wrong at the bottom of a chain of Java exceptions; they end in the one that tells it."""
     java = getattr(error, "java_exception", None)
     if java is None:
@@ -214,7 +214,7 @@ def _root_cause(error: Exception) -> str:
     return str(java.toString())
 
 
-def _in_short(text: str, limit: int = 600) -> str:
+def in_short(text: str, limit: int = 600) -> str:
     """The message of a Spark error without its Java."""
     before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
     before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require

@@ -3,8 +3,8 @@
 Opens the state directory, serves it over Flight, accepts pushes at once, starts Spark, runs the stages, keeps the lanes
 ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
 
-Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; and one housekeeper,
-which ticks the lanes, watches the stages and trims.
+Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
+writer; and one housekeeper, which ticks the lanes, watches the stages and trims.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from anabranch.model.names import internal_stream, is_name, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
 from anabranch.node.entry import EntryPoint
+from anabranch.node.feeding import Feeding
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.state import StateDirectory
 from anabranch.node.trimming import trim_log
+from anabranch.node.writing import Writing, writer_readers
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query
 from anabranch.query.graph import Stage, all_origins, origins, sources_of, stages
@@ -84,6 +86,9 @@ class Node:
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
+        self._session: Any = None
+        self._feeding = Feeding(self._stopping)
+        self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
@@ -104,12 +109,14 @@ class Node:
             self._open_stores()
             for source in self.diagram.sources:
                 self._open_source(source)
+            self._feeding.open(self._entries)
             self._server = FlightServer(self, self.settings.host, self.settings.port)
             self._progress(f"serving at {self.address}; starting Spark ({self.settings.master})")
             self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
             self._housekeeper.start()
             self._start_stages()
             self._ready.set()
+            self._feeding.start(self._session, self._directory.path / "checkpoints")
         except QueryError:
             # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
             self._discard = self._directory.is_new and all(log.last_id() == 0 for _, log in self._logs.values())
@@ -123,11 +130,13 @@ class Node:
         """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
         self._stopping.set()
         self._ready.set()
+        self._feeding.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for runner in self._runners.values():
             runner.stop(deadline)
+        self._writing.stop()
         if self._server is not None:
             self._server.stop()
         for store in self._stores.values():
@@ -193,10 +202,11 @@ class Node:
 
     def _start_stages(self) -> None:
         spark = SparkSettings(master=self.settings.master, conf=self.settings.conf)
-        session = open_session(spark)
+        session = self._session = open_session(spark)
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
+        self._writing.start(self.diagram.outputs, self._logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)
@@ -333,7 +343,7 @@ class Node:
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
-            trim_log(store, log, keep=self._stage_readers(name), now_us=self._age_us())
+            trim_log(store, log, keep=self._kept_readers(name), now_us=self._age_us())
             # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
@@ -377,7 +387,7 @@ class Node:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)
-        others = (log.readers().keys() | log.cut_off()) - self._stage_readers(stream)
+        others = (log.readers().keys() | log.cut_off()) - self._kept_readers(stream)
         if reader not in others:
             names = ", ".join(sorted(others)) or "none"
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
@@ -418,10 +428,12 @@ class Node:
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
+            "feeds": self._feeding.statistics(),
             "stages": {
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
                 for name, runner in list(self._runners.items())
             },
+            "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._logs.items())},
         }
 
@@ -456,6 +468,10 @@ class Node:
 
     def _stage_readers(self, stream: str) -> frozenset[str]:
         return frozenset(stage_reader(stage.name) for stage in self._stages if stream in stage.inputs)
+
+    def _kept_readers(self, stream: str) -> frozenset[str]:
+        """Readers inside this node, which nobody may cut off or forget: its stages and its writers."""
+        return self._stage_readers(stream) | writer_readers(self.diagram.outputs, stream)
 
     def _entry(self, source: str) -> EntryPoint:
         if source not in self._entries:

@@ -1,6 +1,6 @@
 """The state directory of a node: what lies where, whose it is, and who holds it.
 
-    node.json           format, and the diagram that everything here belongs to
+    node.json           format, and the diagram that everything here belongs to, without its feeds and writers
     lock                held while a node runs on the directory
     sources/NAME.db     lanes, log and late log of a source: one transaction domain each
     stages/NAME.db      the logs that one Spark query writes, and its batch ledger
@@ -74,7 +74,7 @@ class StateDirectory:
     def _claim(self, diagram: Diagram) -> None:
         """Writes the diagram into a new directory; in an old one it must be the same."""
         marker = self.path / "node.json"
-        mine = {"format": FORMAT, "query": diagram_to_dict(diagram)}
+        mine = {"format": FORMAT, "query": diagram_to_dict(diagram.without_connectors())}
         if not marker.exists():
             _write_durably(marker, json.dumps(mine, indent=1, sort_keys=True))
             return

@@ -1,7 +1,7 @@
 """Trimming a log: as much as there is, in transactions that are short enough for everybody else.
 
-A named reader that makes a log reach its limit is cut off, so that the others can go on. The stages of this node are
-never cut off: without what they have not read they could not go on at all, so a full log waits for them.
+A named reader that makes a log reach its limit is cut off, so that the others can go on. The stages and writers of this
+node are never cut off: without what they have not read they could not go on at all, so a full log waits for them.
 """
 
 from __future__ import annotations

@@ -6,9 +6,10 @@ here checks anything: ``validate`` does, so that a diagram with ten mistakes can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.model.names import OWNED_LANE, lane_origin
+from anabranch.query.connectors import Feed, Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ class Source:
     idle_us: int | None = None
     silence_us: int | None = None
     producers: tuple[str, ...] = ()
+    feed: Feed | None = None
 
     @property
     def inputs(self) -> tuple[Arrow, ...]:
@@ -134,10 +136,11 @@ Box = Source | Filter | Map | Union | Aggregate | Join
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """A stream that readers may subscribe to, under this name."""
+    """A stream that readers may subscribe to, under this name, and that writers carry elsewhere."""
 
     name: str
     input: Arrow
+    to: tuple[Writer, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,3 +157,8 @@ class Diagram:
     @property
     def sources(self) -> tuple[Source, ...]:
         return tuple(box for box in self.boxes if isinstance(box, Source))
+
+    def without_connectors(self) -> Diagram:
+        """What is computed, wherever the rows come from and go to: the identity of a query."""
+        boxes = tuple(replace(box, feed=None) if isinstance(box, Source) else box for box in self.boxes)
+        return replace(self, boxes=boxes, outputs=tuple(replace(output, to=()) for output in self.outputs))

@@ -21,8 +21,11 @@ from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.model.times import parse_duration
 from anabranch.query import yaml_form
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
+from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
+from anabranch.query.specs import feed_from, writer_from
 from anabranch.query.text import (
     UNREADABLE_US,
     Draft,
@@ -35,6 +38,7 @@ from anabranch.query.text import (
 from anabranch.query.validate import validate
 
 Duration = str | timedelta
+WriterLike = Writer | str
 
 
 class Query:
@@ -56,8 +60,12 @@ class Query:
         idle: Duration | None = None,
         silence: Duration | None = None,
         producers: Sequence[str] = (),
+        feed: Feed | str | None = None,
     ) -> Stream:
-        """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their time."""
+        """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their time.
+
+        ``feed`` brings the rows (see ``ab.feeds``); without one, clients push them.
+        """
         durations = _Durations()
         source = Source(
             name=name,
@@ -67,6 +75,7 @@ class Query:
             idle_us=durations.read("idle", idle) if idle is not None else None,
             silence_us=durations.read("silence", silence) if silence is not None else None,
             producers=(producers,) if isinstance(producers, str) else tuple(producers),
+            feed=feed_from(feed) if isinstance(feed, str) else feed,
         )
         return self._add(source, name, durations)[0]
 
@@ -74,9 +83,30 @@ class Query:
         """All tuples of all these streams; they must have the same columns."""
         return self._add(Union(name="", inputs=tuple(self._arrow(stream) for stream in streams)), name)[0]
 
-    def output(self, name: str, stream: Stream) -> None:
-        """Let readers subscribe to a stream under this name."""
-        self._outputs.append(Output(name=name, input=self._arrow(stream)))
+    def output(self, name: str, stream: Stream, *, to: WriterLike | Sequence[WriterLike] = ()) -> None:
+        """Let readers subscribe to a stream under this name; ``to`` carries it elsewhere, too (see ``ab.writers``)."""
+        self._outputs.append(Output(name=name, input=self._arrow(stream), to=_writers(to)))
+
+    def feed(self, source: str, feed: Feed | str | None) -> None:
+        """Let this feed bring the rows of a source, instead of the one that it has; None leaves it to clients."""
+        found = feed_from(feed) if isinstance(feed, str) else feed
+        if not any(isinstance(box, Source) and box.name == source for box in self._boxes):
+            names = [box.name for box in self._boxes if isinstance(box, Source)]
+            raise ConfigError(f"There is no source {source!r}.", remedy=candidates(source, names))
+        self._boxes = [
+            dataclasses.replace(box, feed=found) if isinstance(box, Source) and box.name == source else box
+            for box in self._boxes
+        ]
+        self._mistakes.pop((source, "feed"), None)
+
+    def write(self, output: str, to: WriterLike | Sequence[WriterLike]) -> None:
+        """Carry an output to these places, instead of those that it has."""
+        if not any(each.name == output for each in self._outputs):
+            names = [each.name for each in self._outputs]
+            raise ConfigError(f"There is no output {output!r}.", remedy=candidates(output, names))
+        found = _writers(to)
+        self._outputs = [dataclasses.replace(each, to=found) if each.name == output else each for each in self._outputs]
+        self._mistakes.pop((output, "to"), None)
 
     def diagram(self) -> Diagram:
         """The diagram as built so far, valid or not. Who wants to run it asks for ``checked``."""
@@ -239,6 +269,12 @@ def derived_name(box: Box) -> str:
     """The name of a box that was given none: its kind and a hash of all it is, the same in every process."""
     contents = json.dumps([kind_of(box), parameters(box)], sort_keys=True, separators=(",", ":"))
     return f"{kind_of(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
+
+
+def _writers(to: WriterLike | Sequence[WriterLike]) -> tuple[Writer, ...]:
+    many = [to] if isinstance(to, str) or not isinstance(to, Sequence) else to
+    found = (writer_from(each) if isinstance(each, str) else each for each in many)
+    return tuple(writer for writer in found if writer is not None)
 
 
 def _text(what: str, value: object) -> str:

@@ -14,6 +14,7 @@ from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
 from anabranch.model.names import is_name
 from anabranch.model.times import CLOSED_US, MS, format_duration
 from anabranch.query.boxes import Aggregate, Box, Filter, Join, Map, Schema, Source, Union
+from anabranch.query.connector_checks import check_feed
 from anabranch.query.infer import PLAIN_TYPES, canonical_type, infer
 from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import COLUMN_NAME, format_schema, lookup, same_columns
@@ -70,6 +71,8 @@ def _check_source(box: Source, report: Report) -> None:
         if not is_name(producer):
             report.add("bad-name", box.name, "producers", f"A producer cannot be called {producer!r}.", _COLUMN_REMEDY)
     _check_unique(box.name, "producers", "producer", box.producers, report)
+    if box.feed is not None:
+        check_feed(box, box.feed, report)
 
 
 def _check_time(box: Source, report: Report) -> None:

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from anabranch.model.times import format_duration
 from anabranch.query import graph
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Schema, Source, Union
+from anabranch.query.connectors import writer_key
 from anabranch.query.schema import format_schema, schemas
+from anabranch.query.specs import kind_name
 from anabranch.query.text import kind_of
 
 _SHAPES = {
@@ -33,7 +35,9 @@ def as_text(diagram: Diagram) -> str:
         lines.extend(f"  | {line}" for line in _parameters(box))
         lines.extend(f"  {line}" for line in _outputs(box, found))
         lines.append("")
-    lines.extend(f"output {output.name} <- {output.input}" for output in diagram.outputs)
+    for output in diagram.outputs:
+        to = "".join(f", to {writer_key(writer)}" for writer in output.to)
+        lines.append(f"output {output.name} <- {output.input}{to}")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -100,6 +104,8 @@ def _source(box: Source) -> Iterator[str]:
         yield f"closed after {format_duration(box.silence_us)} of silence"
     if box.producers:
         yield f"producers {', '.join(box.producers)}"
+    if box.feed is not None:
+        yield f"fed by {kind_name(box.feed)}"
 
 
 def _outputs(box: Box, found: dict[Arrow, Schema]) -> Iterator[str]:

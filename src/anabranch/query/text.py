@@ -5,7 +5,7 @@
       - source: {name: ping, schema: "source string, target string, rtt_ms double"}
       - filter: {name: slow, input: ping, where: ["rtt_ms > 1000"]}
     outputs:
-      slow_pings: slow
+      slow_pings: slow                                    # or {input: slow, to: [jsonl:slow.jsonl]}
 
 One table says, for each kind of box, its keys and how each is written; reading and writing both follow it, so what is
 written reads back as the same diagram. A mistake does not stop the reading: it is noted with its place, and something
@@ -23,8 +23,10 @@ from typing import Any, Final
 from anabranch.errors import ConfigError, Problem
 from anabranch.model.times import format_duration, parse_duration
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.connectors import Writer
 from anabranch.query.problems import Place, candidates
 from anabranch.query.schema import format_schema, parse_schema
+from anabranch.query.specs import feed_from, feed_to_plain, writer_from, writer_to_plain
 
 UNREADABLE_US: Final = -1
 """Stands for a duration that could not be read."""
@@ -104,6 +106,22 @@ def _list_of(read: Callable[[object], Any], *, split: bool = False) -> Callable[
     return read_list
 
 
+def _read_feed(value: object) -> object:
+    try:
+        return feed_from(value)
+    except ConfigError as error:
+        raise _Unreadable("bad-connector", error.message, error.remedy) from error
+
+
+def _read_writers(value: object) -> tuple[Writer, ...]:
+    """One writer, or a list of them."""
+    try:
+        found = [writer_from(each) for each in (value if isinstance(value, list) else [value])]
+    except ConfigError as error:
+        raise _Unreadable("bad-connector", error.message, error.remedy) from error
+    return tuple(writer for writer in found if writer is not None)
+
+
 _TEXT: Final = _Form(read=_read_text, write=str, empty="")
 _TEXTS: Final = _Form(read=_list_of(_read_text), write=list, empty=())
 _NAMES: Final = _Form(read=_list_of(_read_text, split=True), write=list, empty=())
@@ -112,6 +130,8 @@ _DURATION: Final = _Form(read=_read_duration, write=format_duration, empty=UNREA
 _ARROW: Final = _Form(read=read_arrow, write=str, empty=Arrow(""))
 _ARROWS: Final = _Form(read=_list_of(read_arrow, split=True), write=lambda arrows: [str(a) for a in arrows], empty=())
 _SCHEMA: Final = _Form(read=lambda value: parse_schema(_read_text(value)), write=format_schema, empty=())
+_FEED: Final = _Form(read=_read_feed, write=feed_to_plain, empty=None)
+_WRITERS: Final = _Form(read=_read_writers, write=lambda writers: [writer_to_plain(w) for w in writers], empty=())
 _LIST: Final = _Form(read=lambda value: _expect(list, value, "Write a list."), write=list, empty=[])
 
 _REQUIRED: Final = object()
@@ -136,6 +156,7 @@ _KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
         _Key(name="idle", attribute="idle_us", form=_DURATION, default=None),
         _Key(name="silence", attribute="silence_us", form=_DURATION, default=None),
         _Key(name="producers", attribute="producers", form=_NAMES, default=()),
+        _Key(name="feed", attribute="feed", form=_FEED, default=None),
     ),
     "filter": (
         _Key(name="input", attribute="input", form=_ARROW),
@@ -182,8 +203,14 @@ def diagram_to_dict(diagram: Diagram) -> dict[str, Any]:
     return {
         "query": diagram.name,
         "boxes": [{kind_of(box): {"name": box.name, **parameters(box)}} for box in diagram.boxes],
-        "outputs": {output.name: str(output.input) for output in diagram.outputs},
+        "outputs": {output.name: _output_to_plain(output) for output in diagram.outputs},
     }
+
+
+def _output_to_plain(output: Output) -> object:
+    """The arrow alone, or with the writers beside it."""
+    arrow = str(output.input)
+    return {"input": arrow, "to": _WRITERS.write(output.to)} if output.to else arrow
 
 
 def diagram_from_dict(data: object) -> Draft:
@@ -212,7 +239,15 @@ class _Reader:
         return Draft(diagram=diagram, mistakes=self._mistakes)
 
     def _output(self, name: str, value: object) -> Output:
-        return Output(name=name, input=self._value(name, "input", f"outputs.{name}", _ARROW, value))
+        place = f"outputs.{name}"
+        if not isinstance(value, dict):
+            return Output(name=name, input=self._value(name, "input", place, _ARROW, value))
+        self._unknown_keys(name, place, value, ("input", "to"), [])
+        return Output(
+            name=name,
+            input=self._value(name, "input", f"{place}.input", _ARROW, value.get("input")),
+            to=self._value(name, "to", f"{place}.to", _WRITERS, value.get("to", [])),
+        )
 
     def _box(self, place: str, entry: object) -> Box | None:
         if not isinstance(entry, dict) or len(entry) != 1:

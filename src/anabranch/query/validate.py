@@ -15,6 +15,7 @@ from anabranch.model.names import is_name
 from anabranch.query import graph
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Join, Schema, Source
 from anabranch.query.checks import check_box
+from anabranch.query.connector_checks import check_writers
 from anabranch.query.problems import Place, Report, candidates
 from anabranch.query.schema import add_outputs, inputs_of
 
@@ -30,6 +31,7 @@ def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]
     _check_use(diagram, report, resolved=resolved)
     _check_origins(diagram, report)
     _check_scans(diagram, report)
+    check_writers(diagram, report)
     found: dict[Arrow, Schema] = {}
     for box in graph.order(diagram):
         check_box(box, inputs_of(found, box), report)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, time
 from decimal import Decimal
@@ -32,6 +33,9 @@ Rows = Any
 
 PUSH_BYTES: Final = limits.SEGMENT_BYTES // 2
 """Bytes of one push: with the columns that the node adds it is still one segment."""
+
+_LINE: Final = re.compile(rb"[^\n]*[^\s][^\n]*")
+"""A line that is not blank."""
 
 CHUNK_BYTES: Final = 4 << 20
 """Text that is converted at once: about 50,000 short rows, one push."""
@@ -156,11 +160,11 @@ def read_text(file: BinaryIO, form: Format, schema: pa.Schema) -> Iterator[pa.Re
     """Batches of a file or pipe, as soon as whole rows of it are there. CSV begins with a line of column names."""
     names: list[str] | None = None
     first_row = 0
-    for chunk in _whole_rows(file, quoted=form == "csv"):
+    for chunk in whole_rows(file, quoted=form == "csv"):
         if form == "json":
             batch = from_json_lines(chunk, schema, first_row=first_row)
         elif names is None:
-            names, chunk = _csv_header(chunk)
+            names, chunk = csv_header(chunk)
             batch = from_csv(chunk, schema, names=names, first_row=first_row)
         else:
             batch = from_csv(chunk, schema, names=names, first_row=first_row)
@@ -169,7 +173,7 @@ def read_text(file: BinaryIO, form: Format, schema: pa.Schema) -> Iterator[pa.Re
         first_row += batch.num_rows
 
 
-def _whole_rows(file: BinaryIO, quoted: bool) -> Iterator[bytes]:
+def whole_rows(file: BinaryIO, quoted: bool) -> Iterator[bytes]:
     """Text cut where a row ends: at a newline, for CSV one with an even number of quotes before it."""
     rest = b""
     read = getattr(file, "read1", file.read)  # what a pipe has now, without waiting for more
@@ -185,6 +189,14 @@ def _whole_rows(file: BinaryIO, quoted: bool) -> Iterator[bytes]:
             raise PushRefused(f"A row is longer than {PUSH_BYTES:,} bytes.", remedy="Check its quotes and line ends.")
     if rest.strip():
         yield rest
+
+
+def count_rows(data: bytes, form: Format, names: Sequence[str] | None = None) -> int:
+    """How many rows a chunk of whole rows has, bad ones included, without converting any."""
+    if form == "json":
+        return len(_LINE.findall(data))
+    bad: list[pyarrow.csv.InvalidRow] = []
+    return int(_read_csv(data, names or [], bad).num_rows) + len(bad)
 
 
 def from_json_lines(data: bytes, schema: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
@@ -253,7 +265,7 @@ def _json_problem(line: bytes, schema: pa.Schema, row: int) -> PushRefused:
     return casting.refused(row, "a column is given twice.", "Give each column once.")
 
 
-def _csv_header(data: bytes) -> tuple[list[str], bytes]:
+def csv_header(data: bytes) -> tuple[list[str], bytes]:
     line, _, rest = data.lstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf").partition(b"\n")
     table = pyarrow.csv.read_csv(io.BytesIO(line + b"\n"))
     return list(table.column_names), rest
@@ -264,7 +276,7 @@ def from_csv(
 ) -> pa.RecordBatch:
     """CSV whose columns are ``names``, or its first line. An empty field is NULL, ``""`` an empty text."""
     if names is None:
-        names, data = _csv_header(data)
+        names, data = csv_header(data)
     casting.check_names(names, schema)
     bad: list[pyarrow.csv.InvalidRow] = []
     table = _read_csv(data, names, bad)

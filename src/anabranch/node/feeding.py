@@ -1,0 +1,184 @@
+"""The feeds of a node: one thread each, which takes rows when they are due and hands them to the entry point.
+
+A feed is a named producer inside of the node. Registration answers which number comes next; from there on it sends
+what it has, waits while the lane has no room, and closes the lane at the end. A row that is refused ends the feed: the
+status says which row it was, and nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import pyarrow as pa
+
+from anabranch import limits
+from anabranch.connectors.feed import Over, RowFeed, Rows, Wait
+from anabranch.connectors.file_feed import FileRows
+from anabranch.connectors.generator import Generator
+from anabranch.engine.feed import SparkFeedRun
+from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
+from anabranch.node.entry import EntryPoint
+from anabranch.node.pushing import Pushing, producer_of
+from anabranch.node.spark_feeding import SparkFeedRunner, feed_checkpoint
+from anabranch.query.boxes import Source
+from anabranch.query.connectors import FileFeed, GeneratorFeed, SparkFeed
+from anabranch.query.specs import feed_to_plain, kind_name
+
+_log: Final = logging.getLogger("anabranch.feed")
+
+
+class FeedRunner(Protocol):
+    """What brings the rows of one source, whatever it is."""
+
+    def start(self) -> None: ...
+
+    def stop(self, deadline: float) -> None: ...
+
+    def statistics(self) -> dict[str, Any]: ...
+
+
+class RowFeedRunner:
+    """A feed that is asked for rows, and the thread that asks it."""
+
+    def __init__(self, entry: EntryPoint, feed: RowFeed, producer: str, stopping: threading.Event) -> None:
+        self._entry = entry
+        self._feed = feed
+        self._producer = producer
+        self._stopping = stopping
+        self._pushing: Pushing | None = None
+        self._finished = False
+        self._error: AnabranchError | None = None
+        self._began_us = time.time_ns() // 1_000
+        self._began = time.monotonic()
+        self._thread = threading.Thread(target=self._run, name=f"feed {entry.source.name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self, deadline: float) -> None:
+        """The node's stop event is set already: the thread sees it at its next step."""
+        if self._thread.is_alive():
+            self._thread.join(max(0.0, deadline - time.monotonic()))
+
+    def statistics(self) -> dict[str, Any]:
+        pushing = self._pushing
+        waits_for = pushing.waits_for if pushing is not None else None
+        error = self._error or waits_for
+        return {
+            "kind": kind_name(self._entry.source.feed) if self._entry.source.feed else "",
+            "state": self._state(waiting=waits_for is not None),
+            "rows": pushing.rows if pushing is not None else 0,
+            "position": self._feed.position(),
+            "lag_us": 0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
+            "error": str(error) if error is not None else None,
+        }
+
+    def _state(self, *, waiting: bool) -> str:
+        if self._error is not None:
+            return "failed"
+        if self._finished:
+            return "finished"
+        return "waiting" if waiting else "running" if self._thread.is_alive() else "stopped"
+
+    def _now_us(self) -> int:
+        """A clock that nobody sets: a pace does not jump with the time of day."""
+        return self._began_us + round((time.monotonic() - self._began) * 1_000_000)
+
+    def _run(self) -> None:
+        try:
+            self._feed_rows()
+        except AnabranchError as error:
+            self._fail(error)
+        except Exception as error:
+            self._fail(InvariantBroken(f"The feed of {self._entry.source.name!r} failed: {error!r}."))
+
+    def _fail(self, error: AnabranchError) -> None:
+        self._error = error
+        if not self._stopping.is_set():
+            _log.warning("The feed of source %r has ended: %s", self._entry.source.name, error)
+
+    def _feed_rows(self) -> None:
+        self._pushing = pushing = Pushing(self._entry, self._producer, self._stopping)
+        if pushing.is_closed():
+            self._finished = True
+            return
+        self._feed.begin(pushing.next, self._now_us())
+        while not self._stopping.is_set():
+            match self._feed.take(self._now_us()):
+                case Rows(batch=batch, place=place):
+                    self._push(pushing, batch, place)
+                case Wait(seconds=seconds):
+                    self._stopping.wait(seconds)
+                case Over(close=close):
+                    self._finished = pushing.close_lane() if close else True
+                    return
+
+    def _push(self, pushing: Pushing, batch: pa.RecordBatch, place: Callable[[int], str]) -> None:
+        try:
+            pushing.rows_in(batch)
+        except PushRefused as error:
+            where = f"{place(error.row)}: " if error.row is not None else ""
+            raise PushRefused(f"{where}{error.message}", row=error.row, remedy=error.remedy) from error
+
+
+class Feeding:
+    """All feeds of a node."""
+
+    def __init__(self, stopping: threading.Event) -> None:
+        self._stopping = stopping
+        self._entries: Mapping[str, EntryPoint] = {}
+        self._runners: dict[str, FeedRunner] = {}
+
+    def open(self, entries: Mapping[str, EntryPoint]) -> None:
+        """Finds out whether all that the feeds need is there; nothing is read yet."""
+        self._entries = entries
+        for name, entry in entries.items():
+            source = entry.source
+            if isinstance(source.feed, GeneratorFeed | FileFeed):
+                try:
+                    feed = _row_feed(source, entry.log.spec.schema)
+                except ConfigError as error:
+                    raise _told(name, error) from error
+                self._runners[name] = RowFeedRunner(entry, feed, producer_of(source), self._stopping)
+
+    def start(self, session: Any, checkpoints: Path) -> None:
+        for name, entry in self._entries.items():
+            feed = entry.source.feed
+            if isinstance(feed, SparkFeed):
+                digest = hashlib.sha256(json.dumps(feed_to_plain(feed), sort_keys=True).encode()).hexdigest()[:12]
+                run = SparkFeedRun(session, feed, entry.log.spec.schema, feed_checkpoint(checkpoints, name, digest))
+                self._runners[name] = SparkFeedRunner(entry, feed, run, f"feed/{digest}", self._stopping)
+        for name, runner in self._runners.items():
+            try:
+                runner.start()
+            except ConfigError as error:
+                raise _told(name, error) from error
+
+    def stop(self) -> None:
+        deadline = time.monotonic() + limits.STOP_WAIT_S
+        for runner in self._runners.values():
+            runner.stop(deadline)
+
+    def statistics(self) -> dict[str, Any]:
+        return {name: runner.statistics() for name, runner in self._runners.items()}
+
+
+def _told(source: str, error: ConfigError) -> ConfigError:
+    return ConfigError(f"The feed of source {source!r}: {error.message}", remedy=error.remedy)
+
+
+def _row_feed(source: Source, schema: pa.Schema) -> RowFeed:
+    match source.feed:
+        case GeneratorFeed() as feed:
+            return Generator(feed, schema, source.time)
+        case FileFeed() as feed:
+            return FileRows(feed, schema, source.time)
+        case _:
+            raise InvariantBroken(f"Source {source.name!r} has no feed of rows.")

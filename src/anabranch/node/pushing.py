@@ -1,0 +1,90 @@
+"""A producer inside of the node: what a feed is for the lane that it feeds.
+
+It numbers its entries, stamps them where the lane wants that, and waits while there is no room, until the node stops.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Final
+
+import pyarrow as pa
+
+from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, Overloaded
+from anabranch.model.header import STIME
+from anabranch.model.names import lane_origin
+from anabranch.node.entry import EntryPoint
+from anabranch.query.boxes import Source
+from anabranch.transport.ports import EntryKind, Push, Registration
+
+PRODUCER: Final = "feed"
+"""Who a feed is in a lane that several may push to."""
+
+RETRY_S: Final = 1.0
+"""How long a feed waits before it offers rows again for which there was no room."""
+
+
+def producer_of(source: Source) -> str:
+    """The producer that a feed is: the one that it names, or the only one, or one among other clients."""
+    named = source.feed.producer if source.feed is not None else None
+    return named or (source.producers[0] if source.producers else PRODUCER)
+
+
+class Pushing:
+    """A producer inside of the node: numbers its entries and waits for room, until the node stops."""
+
+    def __init__(self, entry: EntryPoint, producer: str, stopping: threading.Event) -> None:
+        self.entry: Final = entry
+        self.producer: Final = producer
+        self.rows = 0
+        self.waits_for: AnabranchError | None = None
+        self.registration: Registration = entry.register(producer)
+        self.next = self.registration.next
+        self._stamp_us = self.registration.stamp_us
+        self._stopping = stopping
+
+    def rows_in(self, batch: pa.RecordBatch) -> bool:
+        """Whether the rows are durable; if not, the node is stopping."""
+        count = batch.num_rows
+        if self.registration.stamps:
+            self._stamp_us = max(self._stamp_us, time.time_ns() // 1_000)
+            stamp = pa.scalar(self._stamp_us, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
+            batch = batch.add_column(0, pa.field(STIME, stamp.type), pa.repeat(stamp, count))
+        accepted = self._send("rows", count, batch)
+        self.rows += count if accepted else 0
+        return accepted
+
+    def void(self, count: int) -> bool:
+        return self._send("void", count)
+
+    def close_lane(self) -> bool:
+        return self._send("close", 1)
+
+    def is_closed(self) -> bool:
+        origin = lane_origin(self.entry.source.name, self.registration.lane)
+        return bool(self.entry.statistics()["lanes"][origin]["closed"])
+
+    def _send(self, kind: EntryKind, count: int, rows: pa.RecordBatch | None = None) -> bool:
+        push = Push(
+            source=self.entry.source.name,
+            producer=self.producer,
+            session=self.registration.session,
+            kind=kind,
+            first=self.next,
+            count=count,
+            rows=rows,
+        )
+        while not self._stopping.is_set():
+            try:
+                self.entry.push(push)
+            except (Overloaded, DiskFull) as error:
+                self.waits_for = error
+                self._stopping.wait(RETRY_S)
+            except NodeUnreachable:  # it stops
+                return False
+            else:
+                self.waits_for = None
+                self.next += count
+                return True
+        return False
