@@ -18,8 +18,8 @@ help: ## List the targets
 setup: $(STAMP) $(FAST) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
 	@scripts/java.sh > /dev/null
 
-demo: setup ## Run the example query on generated input for half a minute
-	@$(WITH_JAVA) $(BIN)/python examples/demo.py
+demo: setup ## Watch a query find slow network paths, for half a minute; ends with a summary and a plot
+	@$(WITH_JAVA) $(BIN)/anabranch demo
 
 test: setup ## Run the tests, all but the long ones
 	@$(WITH_JAVA) $(BIN)/python scripts/test.py

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from anabranch.cli import explain, prepare, push, run, status, subscribe, version
+from anabranch.cli import demo, explain, prepare, push, run, status, subscribe, version
 from anabranch.cli.reader import reader
 from anabranch.cli.source import source
 from anabranch.errors import AnabranchError, InvariantBroken
@@ -62,6 +62,7 @@ for verb in (run.run, explain.explain, push.push, subscribe.subscribe, status.st
     app.command()(verb)
 app.add_typer(source, name="source")
 app.add_typer(reader, name="reader")
+app.command()(demo.demo)
 app.command()(prepare.prepare)
 app.command()(version.version)
 

@@ -1,26 +1,20 @@
-"""``anabranch run``: a query on this machine until it is told to stop.
-
-A signal does not interrupt what is under way, because a call into Spark that is cut in the middle cannot be followed
-by another: it is noted, and the next step is a clean stop. A second Ctrl-C ends the process at once, which costs
-nothing but time: the next start goes on where this one was.
-"""
+"""``anabranch run``: a query on this machine until it is told to stop."""
 
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import signal
 import sys
 import time
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from anabranch import limits
 from anabranch.cli.connecting import connect_query
+from anabranch.cli.stopping import Signals, StopAsked
 from anabranch.cli.values import duration_us, settings, size_bytes
 from anabranch.cli.waiting import Waiting, running_line, ways_in_and_out
 from anabranch.model.times import format_duration
@@ -30,38 +24,6 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 0.2
 """How often a running node is asked whether it has failed, and the time whether it is over."""
-
-INTERRUPTED: Final = 128 + signal.SIGINT
-_STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
-
-
-class _StopAsked(BaseException):
-    """Someone asked us to stop while the node was starting."""
-
-
-class _Signals:
-    """Ctrl-C and SIGTERM while a node runs. ``received`` is the first one, None so far."""
-
-    def __init__(self) -> None:
-        self.received: int | None = None
-        signal.signal(signal.SIGINT, self._handle)
-        signal.signal(signal.SIGTERM, self._handle)
-
-    def check(self) -> None:
-        """Called between two steps of the start."""
-        if self.received is not None:
-            raise _StopAsked
-
-    @property
-    def exit_code(self) -> int:
-        return INTERRUPTED if self.received == signal.SIGINT else 0
-
-    def _handle(self, number: int, frame: FrameType | None) -> None:
-        if self.received is None:
-            self.received = number
-            os.write(sys.stderr.fileno(), _STOPPING)  # the interrupted code may be inside of a print itself
-        elif number == signal.SIGINT:
-            os._exit(INTERRUPTED)  # the JVM and its workers end when this process does
 
 
 def run(
@@ -134,7 +96,7 @@ def run(
     )
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or Path(".anabranch", query.name)
-    signals = _Signals()
+    signals = Signals()
     waiting = Waiting(signals.check)
     node = Node(query, where, chosen, progress=waiting.progress)
     typer.echo(f"query {query.name}, state directory {where}{'' if state else ' (--state gives another)'}")
@@ -145,7 +107,7 @@ def run(
         typer.echo(f"address: {node.address}")
         typer.echo(ways_in_and_out(node.diagram, node.address))
         _wait(node, signals, for_us)
-    except _StopAsked:
+    except StopAsked:
         pass
     except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
         signals.received = signal.SIGINT
@@ -156,7 +118,7 @@ def run(
     raise typer.Exit(signals.exit_code)
 
 
-def _wait(node: Node, signals: _Signals, for_us: int | None) -> None:
+def _wait(node: Node, signals: Signals, for_us: int | None) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
     live = sys.stdout.isatty()
     started = time.monotonic()

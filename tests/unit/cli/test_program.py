@@ -16,7 +16,7 @@ from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli, TalkingNode
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-VERBS = ["run", "explain", "push", "subscribe", "status", "source close", "reader forget", "version"]
+VERBS = ["run", "explain", "push", "subscribe", "status", "source close", "reader forget", "demo", "version"]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -30,7 +30,7 @@ def test_every_verb_explains_itself_with_an_example(cli: Cli, verb: str) -> None
 def test_help_loads_neither_spark_nor_arrow() -> None:
     code = (
         "import sys\nfrom anabranch.cli import app\ntry:\n    app(['push', '--help'])\nexcept SystemExit:\n    pass\n"
-        "sys.exit(str({'pyspark', 'pyarrow', 'pandas'} & set(sys.modules)))"
+        "sys.exit(str({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stderr.strip() == "set()"

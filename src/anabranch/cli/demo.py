@@ -1,0 +1,136 @@
+"""``anabranch demo``: the racing paper's example, live, with a summary and a plot at the end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.values import duration_us
+from anabranch.cli.waiting import Waiting
+from anabranch.errors import ConfigError
+from anabranch.model.times import SECOND, format_duration
+
+if TYPE_CHECKING:
+    from anabranch.demo.play import Play
+    from anabranch.demo.scenario import Scenario
+    from anabranch.demo.summary import Summary
+
+SHORTEST_US: Final = 5 * SECOND
+"""Below this a server is not busy long enough for anyone to notice."""
+
+NOT_RIGHT: Final = 1
+
+
+def demo(
+    for_us: Annotated[
+        int, typer.Option("--for", parser=duration_us, metavar="DURATION", help="How long data flows; at least 5s.")
+    ] = "30s",  # type: ignore[assignment]
+    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Pings a second, of all servers together.")] = 300,
+    seed: Annotated[int, typer.Option(help="Another seed is another story.")] = 7,
+    plot: Annotated[Path, typer.Option(help="Where the plot of latency goes, a PNG.")] = Path("anabranch-demo.png"),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write the summary there, too.")
+    ] = None,
+) -> None:
+    """Watch a query find slow network paths among six servers.
+
+    The servers ping each other and report their load. A slow ping is the network's fault only if its target was not
+    busy. One server gets busy and one path gets bad for a while; at the end the demo says what the query found,
+    compares it with what really happened, and draws how late the results came. Nothing is left behind but the plot.
+    Exit code 0 if all is right, 1 if it is not, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      anabranch demo
+      anabranch demo --for 1m --rate 2000 --seed 3 --plot latency.png --json summary.json
+    """
+    if for_us < SHORTEST_US:
+        raise typer.BadParameter(f"At least {format_duration(SHORTEST_US)}.", param_hint="--for")
+    for file in (plot, json_file):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise ConfigError(f"There is no directory for {file}.", remedy="Make it first, or name another file.")
+    from anabranch.demo.scenario import Scenario
+
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    signals = Signals()
+    began = time.monotonic()
+    play = _perform(Scenario(for_us / SECOND, rate, seed), signals)
+    if play is None:
+        typer.echo("stopped before anything happened")
+        raise typer.Exit(signals.exit_code)
+    summary = play.summary()
+    _tell(summary)
+    if not no_plot:
+        _draw(play, plot)
+    if json_file is not None:
+        _write(summary, json_file)
+    typer.echo(f"The demo took {time.monotonic() - began:.0f} s in all.")
+    raise typer.Exit(signals.exit_code or (0 if summary.is_right else NOT_RIGHT))
+
+
+def _perform(scenario: Scenario, signals: Signals) -> Play | None:
+    """The play after its end; None if someone stopped it while Spark was starting."""
+    from rich.console import Console
+
+    from anabranch.demo.play import Play
+    from anabranch.demo.scenario import query
+    from anabranch.demo.screen import LineScreen, TableScreen
+    from anabranch.engine.session import close_session
+    from anabranch.node.node import Node
+
+    console = Console(highlight=False)
+    waiting = Waiting(signals.check, done=f"six servers report for {scenario.turns / 10:.0f} s; Ctrl-C ends it early")
+    with tempfile.TemporaryDirectory(prefix="anabranch-demo-") as state:
+        node = Node(query(), state, progress=waiting.progress)
+        try:
+            with waiting:
+                node.start()
+            signals.check()
+            with Play(node, scenario) as play:
+                with TableScreen(console) if console.is_terminal else LineScreen(console) as screen:
+                    play.run(screen.show, lambda: signals.received is not None)
+                return play
+        except StopAsked:
+            return None
+        except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
+            signals.received = signal.SIGINT
+            return None
+        finally:
+            node.stop()
+            close_session()
+
+
+def _tell(summary: Summary) -> None:
+    from rich.console import Console
+
+    from anabranch.demo.screen import latency_line, summary_table
+
+    console = Console(highlight=False)
+    console.print()
+    console.print(summary_table(summary))
+    for line in (latency_line(summary), "", *summary.words(), ""):
+        console.print(line, soft_wrap=True, markup=False)
+
+
+def _draw(play: Play, file: Path) -> None:
+    from anabranch.demo.plot import INSTALL, can_plot, plot_latencies
+
+    if not can_plot():
+        typer.echo(f"No plot: matplotlib is not installed. {INSTALL} brings it.")
+        return
+    plot_latencies(file, play.latencies, play.scenario.phases, seconds=play.seconds)
+    typer.echo(f"Latency over time: {file}")
+
+
+def _write(summary: Summary, file: Path) -> None:
+    import json
+
+    file.write_text(json.dumps(summary.as_json(), indent=2) + "\n", encoding="utf-8")

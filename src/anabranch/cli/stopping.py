@@ -1,0 +1,46 @@
+"""How a verb that runs a node is told to stop.
+
+A signal does not interrupt what is under way, because a call into Spark that is cut in the middle cannot be followed
+by another: it is noted, and the next step is a clean stop. A second Ctrl-C ends the process at once, which costs
+nothing but time: the next start goes on where this one was.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import Final
+
+INTERRUPTED: Final = 128 + signal.SIGINT
+_STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
+
+
+class StopAsked(BaseException):
+    """Someone asked us to stop while the node was starting."""
+
+
+class Signals:
+    """Ctrl-C and SIGTERM while a node runs. ``received`` is the first one, None so far."""
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        signal.signal(signal.SIGINT, self._handle)
+        signal.signal(signal.SIGTERM, self._handle)
+
+    def check(self) -> None:
+        """Called between two steps of the start."""
+        if self.received is not None:
+            raise StopAsked
+
+    @property
+    def exit_code(self) -> int:
+        return INTERRUPTED if self.received == signal.SIGINT else 0
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.received is None:
+            self.received = number
+            os.write(sys.stderr.fileno(), _STOPPING)  # the interrupted code may be inside of a print itself
+        elif number == signal.SIGINT:
+            os._exit(INTERRUPTED)  # the JVM and its workers end when this process does
