@@ -16,6 +16,7 @@ import typer
 
 import anabranch as ab
 from anabranch.cli import app
+from anabranch.query.draw import as_text
 from anabranch.query.specs import feed_from, writer_from
 from tests.unit.docs.pages import PAGES, ROOT, Block, all_blocks, anchors, blocks
 
@@ -62,7 +63,7 @@ def test_yaml_is_a_valid_query(block: Block) -> None:
 @pytest.mark.parametrize("block", all_blocks("sh"), ids=str)
 def test_commands_have_arguments_that_the_program_takes(block: Block) -> None:
     for words in _commands(block.text):
-        program = Path(words[0]).name
+        program = words[0].rpartition("/")[2]
         if program == "anabranch":
             _parse(words[1:])
         elif program == "make":
@@ -92,6 +93,19 @@ def test_links_lead_somewhere(page: Path) -> None:
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{page}: {target}"
         assert not anchor or anchor in anchors(file), f"{page}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_files_that_are_named_are_there(page: Path) -> None:
+    for path in re.findall(r"`((?:tests|src|examples|scripts)/[\w/.]+\.\w+)`", page.read_text()):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_tutorial_shows_what_explain_shows() -> None:
+    names: dict[str, Any] = {}
+    tutorial = blocks(ROOT / "docs" / "tutorial.md")
+    exec(next(block.text for block in tutorial if block.language == "python"), names)
+    assert as_text(names["q"].diagram()) in [block.text for block in tutorial if block.language == "text"]
 
 
 # --- shell ---------------------------------------------------------------------------------------------------------
