@@ -3,8 +3,9 @@
 A comment right before a block tells the tests what it is:
 
     <!-- needs: node -->          it talks to a node at 127.0.0.1:7000 that runs examples/slow_paths.py
-    <!-- needs: PACKAGE -->       it uses a package that is not among our dependencies; several, with commas
+    <!-- needs: node, PACKAGE --> it uses a package, too, that Anabranch itself does not need
     <!-- codes: a, b -->          on the page of errors: it causes these codes, not that of its section alone
+    <!-- tested by: FILE -->      on the page of errors, in place of a block: the test that causes the code
     <!-- not run: REASON -->      it cannot be run by a test; the test counts these, so that none comes unseen
 """
 

@@ -39,6 +39,7 @@ def test_every_block_has_a_language_and_what_is_not_run_is_counted() -> None:
     every = [block for page in PAGES for block in blocks(page)]
     assert [str(block) for block in every if block.language not in LANGUAGES] == []
     assert sum(not block.is_run for block in every) == NOT_RUN
+    assert [str(block) for block in every if block.needs and "node" not in block.needs] == [], "no test would run these"
 
 
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
