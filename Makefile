@@ -8,7 +8,7 @@ FAST   := .venv/.prepared
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format chaos backlog long clean
+.PHONY: help setup demo test check format docs chaos backlog long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -36,6 +36,12 @@ check: $(STAMP) ## Check format, lint, types, layers and the public names
 format: $(STAMP) ## Format the code and repair what lint can repair
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails it
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
+	@$(BIN)/python scripts/cli_reference.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos

@@ -116,7 +116,7 @@ def test_spark_names_the_box_that_it_cannot_type(session: SparkSession) -> None:
     query.output("out", numbers.map("unheard_of(x) AS y", name="strange"))
     with pytest.raises(ab.QueryError, match="strange") as caught:
         compile_one(session, query)
-    assert caught.value.problems[0].box == "strange"
+    assert (caught.value.problems[0].code, caught.value.problems[0].box) == ("spark", "strange")
     assert "unheard_of" in caught.value.problems[0].message
 
 

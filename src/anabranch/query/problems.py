@@ -32,6 +32,7 @@ CODES: Final = {
     "not-boolean": "a condition that is not true or false",
     "refused-function": "a function whose result would differ between replicas, or that a stream cannot have",
     "reserved-column": "a column name that begins with an underscore",
+    "spark": "a function, type or expression that only Spark could judge, and refused",
     "too-many-origins": "more producers and boxes than a stream can keep apart",
     "too-many-scans": "a stage that would read its streams in more places than Spark can start",
     "union-type-clash": "inputs of a union that have different columns",

@@ -1,0 +1,111 @@
+"""Writes docs/reference/cli.md from the program itself. A test compares, so the page cannot fall behind.
+
+Usage: python scripts/cli_reference.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum
+from pathlib import Path
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import typer
+from typer.models import ArgumentInfo, OptionInfo
+
+from anabranch.cli import app
+
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
+
+HEAD = """\
+# Command line
+
+<!-- written by scripts/cli_reference.py: change the program and run it again -->
+
+`anabranch --help` lists the commands, `anabranch COMMAND --help` explains one. `anabranch --debug COMMAND …` shows the
+traceback of an error. Errors are printed as `error[code]: …`; what to do is in [errors by code](errors.md).
+
+| exit code | meaning |
+|---|---|
+| 0 | done; after SIGTERM or `--for`, stopped as asked |
+| 2 | what you wrote or sent must change |
+| 3 | whoever runs the node must act |
+| 70 | a bug in Anabranch |
+| 130 | ended with Ctrl-C |
+
+A DURATION is a number and a unit: `500ms`, `10s`, `5m`, `1.5h`, `2d`. A SIZE is bytes, or a number and a
+unit: `256MB`, `8GiB`.
+"""
+
+
+def page() -> str:
+    return HEAD + "".join(_section(name, function) for name, function in commands(app, "anabranch"))
+
+
+def commands(program: typer.Typer, name: str) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """Every command with its full name, groups last."""
+    for command in program.registered_commands:
+        assert command.callback is not None
+        yield f"{name} {command.name or command.callback.__name__}", command.callback
+    for group in program.registered_groups:
+        assert group.typer_instance is not None
+        yield from commands(group.typer_instance, f"{name} {group.name}")
+
+
+def _section(name: str, function: Callable[..., Any]) -> str:
+    told, _, examples = inspect.cleandoc(function.__doc__ or "").partition("\b\n")
+    parameters = list(_parameters(function))
+    usage = " ".join([name, *(usage for kind, usage, _ in parameters if kind == "argument"), "[OPTIONS]"])
+    if not any(kind == "option" for kind, _, _ in parameters):
+        usage = usage.removesuffix(" [OPTIONS]")
+    lines = re.sub(r"^Examples?:\n", "", examples).strip("\n").splitlines()
+    rows = "".join(f"| `{_cell(shown)}` | {_cell(text)} |\n" for _, shown, text in parameters)
+    table = f"| argument or option | meaning |\n|---|---|\n{rows}\n" if rows else ""
+    code = "\n".join(line.removeprefix("  ") for line in lines)
+    return f"\n## {name}\n\n`{usage}`\n\n{told.strip()}\n\n{table}```sh\n{code}\n```\n"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _parameters(function: Callable[..., Any]) -> Iterator[tuple[str, str, str]]:
+    """Argument or option, how it is written, and what it means."""
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        kind, info = get_args(hints[parameter.name])
+        text = info.help or ""
+        if isinstance(info, ArgumentInfo):
+            shown = info.metavar or parameter.name.upper()
+            yield "argument", shown if parameter.default is parameter.empty else f"[{shown}]", text
+        elif isinstance(info, OptionInfo):
+            yield "option", _option(parameter.name, kind, info), text + _default(parameter.default, kind)
+
+
+def _option(name: str, kind: Any, info: OptionInfo) -> str:
+    given = info.default if isinstance(info.default, str) else ""  # in Annotated, typer takes a first "--flag" for it
+    flag = given or f"--{name.replace('_', '-')}"
+    if kind is bool:
+        return flag if given else f"{flag} / --no-{name}"
+    return f"{flag} {info.metavar or _values(kind)}"
+
+
+def _values(kind: Any) -> str:
+    """``jsonl|csv`` for a choice; for anything else, what sort of value it is."""
+    one = next(iter(each for each in get_args(kind) if each is not NoneType), kind)
+    if issubclass(one, Enum):
+        return "|".join(str(each.value) for each in one)
+    return {int: "N", Path: "PATH"}.get(one, "TEXT")
+
+
+def _default(default: object, kind: Any) -> str:
+    if default is None or kind is bool:
+        return ""
+    return f" [default: {default:,}]" if isinstance(default, int) else f" [default: {default}]"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
