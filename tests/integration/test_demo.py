@@ -18,9 +18,9 @@ def demo(directory: Path, *options: str) -> subprocess.Popen[str]:
     """Started as a terminal would: in a process group of its own. Temporary files go below the directory."""
     temporary = directory / "tmp"
     temporary.mkdir()
+    files = ["--json", str(directory / "summary.json"), "--plot", str(directory / "latency.png")]
     return subprocess.Popen(
-        [sys.executable, "-m", "anabranch.cli", "demo", "--json", "summary.json", *options],
-        cwd=directory,
+        [sys.executable, "-m", "anabranch.cli", "demo", *files, *options],
         env=os.environ | {"TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -37,7 +37,7 @@ def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path) -
     assert "starting Spark" in output
     assert "\nRight: the query told the cause of all " in output
     assert "median " in output
-    assert (tmp_path / "anabranch-demo.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert (tmp_path / "latency.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     summary = json.loads((tmp_path / "summary.json").read_text())
     assert summary["rows_in"] == {"load": 60, "ping": 1500}
     assert summary["rows_out"]["network_problems"] > 0
@@ -59,4 +59,4 @@ def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert json.loads((tmp_path / "summary.json").read_text())["rows_in"]["ping"] > 0
     assert not list((tmp_path / "tmp").glob("anabranch-demo-*"))
-    assert not (tmp_path / "anabranch-demo.png").exists()
+    assert not (tmp_path / "latency.png").exists()

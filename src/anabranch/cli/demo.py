@@ -54,7 +54,7 @@ def demo(
     """
     if for_us < SHORTEST_US:
         raise typer.BadParameter(f"At least {format_duration(SHORTEST_US)}.", param_hint="--for")
-    for file in (plot, json_file):
+    for file in (None if no_plot else plot, json_file):
         if file is not None and not file.absolute().parent.is_dir():
             raise ConfigError(f"There is no directory for {file}.", remedy="Make it first, or name another file.")
     from anabranch.demo.scenario import Scenario
@@ -87,7 +87,7 @@ def _perform(scenario: Scenario, signals: Signals) -> Play | None:
     from anabranch.node.node import Node
 
     console = Console(highlight=False)
-    waiting = Waiting(signals.check, done=f"six servers report for {scenario.turns / 10:.0f} s; Ctrl-C ends it early")
+    waiting = Waiting(signals.check, done=f"six servers report for {scenario.seconds:.0f} s; Ctrl-C ends it early")
     with tempfile.TemporaryDirectory(prefix="anabranch-demo-") as state:
         node = Node(query(), state, progress=waiting.progress)
         try:

@@ -92,6 +92,7 @@ class Scenario:
     """The story of one seed. Ask for its turns in order."""
 
     def __init__(self, seconds: float, pings_per_second: float, seed: int) -> None:
+        self.seconds: Final = seconds
         self._random = random.Random(seed)
         self._per_turn = pings_per_second / TURNS_PER_SECOND
         self._paths = [(source, target) for source in SERVERS for target in SERVERS if source != target]
