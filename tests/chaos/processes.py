@@ -76,22 +76,11 @@ class NodeProcess:
 
     def kill(self) -> int:
         """SIGKILL for the node and all it has started, until none is left; how many processes there were."""
-        killed: set[int] = set()
-        deadline = time.monotonic() + 20
-        while found := self.tree():
-            for process in found:
-                killed.add(process.pid)
-                _kill(process)
-            psutil.wait_procs(found, timeout=1)
-            self._popen.poll()
-            if time.monotonic() > deadline:
-                raise HarnessError(f"processes survived SIGKILL: {found}")
-        self._popen.wait(10)
-        return len(killed)
+        return kill_session(self._popen)
 
     def tree(self) -> list[psutil.Process]:
         """The node, its children and theirs, dead parents or not."""
-        return [process for process in psutil.process_iter() if _session(process.pid) == self.pid and alive(process)]
+        return session_tree(self.pid)
 
     def rss(self) -> dict[str, int]:
         """Resident bytes of the node itself, of its JVM, and of Spark's Python processes."""
@@ -160,6 +149,26 @@ def caught_up(status: dict[str, Any] | None) -> bool:
         return False
     closed = all(lane["closed"] for source in status["sources"].values() for lane in source["lanes"].values())
     return closed and all(stage["caught_up"] for stage in status["stages"].values())
+
+
+def kill_session(leader: subprocess.Popen[bytes]) -> int:
+    """SIGKILL for a process that began a session and for all in it, until none is left; how many there were."""
+    killed: set[int] = set()
+    deadline = time.monotonic() + 20
+    while found := session_tree(leader.pid):
+        for process in found:
+            killed.add(process.pid)
+            _kill(process)
+        psutil.wait_procs(found, timeout=1)
+        leader.poll()
+        if time.monotonic() > deadline:
+            raise HarnessError(f"processes survived SIGKILL: {found}")
+    leader.wait(10)
+    return len(killed)
+
+
+def session_tree(session: int) -> list[psutil.Process]:
+    return [process for process in psutil.process_iter() if _session(process.pid) == session and alive(process)]
 
 
 def _session(pid: int) -> int | None:

@@ -57,6 +57,8 @@ def _show(found: dict[str, Any]) -> None:
         _print(console, _writers(found["writers"]))
     _print(console, _streams(found["streams"]))
     console.print(slowest_lane(found), markup=False)
+    if found.get("executors") == 0:
+        console.print("Batches wait for executors: the cluster needs workers with free cores and memory.")
     for name, stage in found["stages"].items():
         if stage["error"]:
             console.print(f"stage {name}: {stage['error']}", markup=False)

@@ -41,7 +41,8 @@ class Waiting:
         self._spinner: Status | None = None
 
     def progress(self, text: str) -> None:
-        typer.echo(f"{self._seconds()}  {text}")
+        if text != self._for:
+            typer.echo(f"{self._seconds()}  {text}")
         self._for = text
         self._between()
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from anabranch.errors import StateError, check
+from anabranch.errors import EngineError, StateError, check
 from anabranch.model.times import MS
 
 _syncfs: Final = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
@@ -33,6 +33,24 @@ class BatchOffsets:
 
     ends: Mapping[str, int]
     watermark_us: int
+
+
+def location(checkpoint: Path) -> str:
+    """The directory as Spark must be told it: without a scheme a cluster would look into its own file system."""
+    return f"file:{checkpoint.absolute()}"
+
+
+def check_state_is_shared(checkpoint: Path) -> None:
+    """Executors write their state under the same path. On other machines that can be another directory.
+
+    Nothing would fail until a partition moves to an executor that does not have its state, perhaps after weeks.
+    """
+    operators = checkpoint / "state"
+    if operators.exists() and not any(path.is_file() for path in operators.glob("[0-9]*/[0-9]*/**/*")):
+        raise EngineError(
+            f"The executors wrote no state to {operators}: they have another directory of that name.",
+            remedy="Put the state directory on storage that all machines of the cluster mount at the same path.",
+        )
 
 
 def lineage(checkpoint: Path) -> str:

@@ -1,4 +1,4 @@
-"""Which box met a row that cannot be computed.
+"""Which box met a row that cannot be computed, and what an executor is missing.
 
 Spark says which piece of SQL it was; the diagram knows whose it is. Spark would also print pages of Java on standard
 error at every try: a failure is told once, by whoever runs the node.
@@ -6,7 +6,9 @@ error at every try: a failure is told once, by whoever runs the node.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
+from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
@@ -17,6 +19,26 @@ from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).disabled = True
+
+
+_MISSING: Final[Mapping[str, str]] = {
+    "No module named 'anabranch'": (
+        "Install anabranch, with all it needs, in the Python of the executors, in the same version as here."
+    ),
+    "PYTHON_VERSION_MISMATCH": "Give the executors the same minor version of Python as the node.",
+    "Cannot run program": (
+        "Executors run the Python that PYSPARK_PYTHON names to the node: it must be at that path on every machine."
+    ),
+    "No node answers at": (
+        "Executors read from the node: give --host and --port an address that every machine of the cluster reaches."
+    ),
+}
+"""What an executor says when its machine is not prepared, and what to do."""
+
+
+def remedy(cause: str) -> str:
+    """What to do about the cause of a failure, if it lies with the executors."""
+    return next((remedy for said, remedy in _MISSING.items() if said in cause), "")
 
 
 def failed_where(error: Exception, diagram: Diagram, stage: Stage) -> str:

@@ -73,7 +73,7 @@ class SparkFeedRun:
         frame = self._frame()
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", f"feed:{self._checkpoint.name}")
         writer = frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
-        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        self._query = writer.option("checkpointLocation", spark_checkpoint.location(self._checkpoint)).start()
 
     def stop(self) -> None:
         if self._query is not None:

@@ -8,12 +8,13 @@ and Spark may commit it. What the sink does is the node's business.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -32,13 +33,15 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.failures import failed_where
+from anabranch.engine.failures import failed_where, remedy
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import KIND, ORIGIN, STIME, TID
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
+
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,7 @@ class StageRun:
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
         self._callback_error: Exception | None = None
-        self._plan_checked = False
+        self._plan_checked = self._state_checked = False
         self._batches = 0
         self._batch_ms = 0.0
 
@@ -121,13 +124,13 @@ class StageRun:
     def start(self, sink: Sink, logged: int | None) -> None:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning."""
         self._sink = sink
-        self._plan_checked = False
+        self._plan_checked = self._state_checked = False
         self._callback_error = None
         spark_checkpoint.roll_back(self._checkpoint, logged)
         self._checkpoint.mkdir(parents=True, exist_ok=True)
         self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self.compiled.stage.name)
         writer = self.compiled.frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
-        self._query = writer.option("checkpointLocation", str(self._checkpoint)).start()
+        self._query = writer.option("checkpointLocation", spark_checkpoint.location(self._checkpoint)).start()
 
     def has_open_batch(self) -> bool:
         """Whether a batch is under way that Spark has not committed."""
@@ -151,7 +154,8 @@ class StageRun:
             return None
         stage = self.compiled.stage
         where = failed_where(error, self._diagram, stage)
-        return EngineError(f"Stage {stage.name} failed in Spark{where}: {in_short(root_cause(error))}")
+        cause = root_cause(error)
+        return EngineError(f"Stage {stage.name} failed in Spark{where}: {in_short(cause)}", remedy=remedy(cause))
 
     def statistics(self) -> dict[str, Any]:
         return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
@@ -168,6 +172,9 @@ class StageRun:
         failpoints.reach("stage.offsets_written")
         self._check_spark()
         table = frame.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
+        if not self._state_checked:
+            spark_checkpoint.check_state_is_shared(self._checkpoint)
+            self._state_checked = True
         now = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
         before = spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends if batch_id else {}
         batch = StageBatch(
@@ -215,7 +222,8 @@ def root_cause(error: Exception) -> str:
 
 
 def in_short(text: str, limit: int = 600) -> str:
-    """The message of a Spark error without its Java."""
+    """The message of a Spark error without its Java, and without the way that Python took to it."""
+    text = _TRACEBACK.sub("", text)
     before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
     before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require
     return " ".join(before_java.split())[:limit]

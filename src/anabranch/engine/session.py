@@ -7,6 +7,7 @@ one session: nodes that share a process share it.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import sys
@@ -70,24 +71,26 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.driver.memory": "2g",
     "spark.driver.maxResultSize": "1g",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
+    # Writes checkpoint files without a process per file. Right for file systems that rename in one step; a checkpoint
+    # is always in one, because it lies in the state directory.
+    "spark.sql.streaming.checkpointFileManagerClass": (
+        "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+    ),
 }
-
-LOCAL_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
-"""Writes checkpoint files without a process per file; only right for local file systems."""
 
 JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
 
+_LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """Which Spark to use: a master and any of Spark's own settings."""
+    """Which Spark to use: a master and any of Spark's own settings. ``host`` is where executors find this process."""
 
     master: str = "local[*]"
+    host: str = "127.0.0.1"
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def effective(self) -> dict[str, str]:
@@ -98,11 +101,27 @@ class SparkSettings:
                     f"Spark setting {key} must stay {value}: exact punctuation depends on it.",
                     remedy="Leave it out.",
                 )
-        merged = {**DEFAULTS, **REQUIRED}
-        if self.master.startswith("local"):
-            merged["spark.sql.streaming.checkpointFileManagerClass"] = LOCAL_FILES
-            merged["spark.driver.extraJavaOptions"] = JAVA_OPTIONS
-        return {**merged, **self.conf}
+        merged = {**DEFAULTS, **REQUIRED, "spark.driver.extraJavaOptions": JAVA_OPTIONS}
+        host = "127.0.0.1"
+        if self.is_cluster:
+            self._check_host()
+            host = self.host
+            merged["spark.executor.extraJavaOptions"] = JAVA_OPTIONS
+        return {**merged, "spark.driver.host": host, "spark.driver.bindAddress": host, **self.conf}
+
+    @property
+    def is_cluster(self) -> bool:
+        """Whether the executors are other processes, perhaps on other machines."""
+        return not self.master.startswith("local")
+
+    def _check_host(self) -> None:
+        """Executors read the journals from this address: it must mean this machine there too."""
+        at_hand = _LOOPBACK.fullmatch(self.master.removeprefix("spark://").rpartition(":")[0]) is not None
+        if self.host in ("", "0.0.0.0", "::") or (_LOOPBACK.fullmatch(self.host) and not at_hand):
+            raise ConfigError(
+                f"The executors of {self.master} cannot reach a node that listens at {self.host!r}.",
+                remedy="Give --host the address of this machine in their network.",
+            )
 
 
 def open_session(settings: SparkSettings) -> SparkSession:
@@ -115,8 +134,9 @@ def open_session(settings: SparkSettings) -> SparkSession:
         "spark.master": settings.master,
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "tables"),
-        "spark.python.unix.domain.socket.dir": str(scratch),
     }
+    if not settings.is_cluster:  # executors elsewhere have other directories, and take their own for temporary files
+        options["spark.python.unix.domain.socket.dir"] = str(scratch)
     asked = options.get("spark.driver.extraJavaOptions", "")
     ours = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     shared = "" if "Archive" in asked else archive.using()
@@ -151,6 +171,16 @@ def _share_environment_safely(session: SparkSession) -> None:
         for name, value in context.environment.items():
             shared.put(name, value)
         context.environment = shared
+
+
+def executors(session: SparkSession) -> int:
+    """How many executors there are now, besides this process; none if Spark has ended."""
+    context = session.sparkContext._jsc
+    if context is None:
+        return 0
+    with suppress(Py4JError, OSError):
+        return int(context.sc().getExecutorMemoryStatus().size()) - 1
+    return 0
 
 
 def close_session(wait_s: float = limits.STOP_WAIT_S) -> None:

@@ -23,7 +23,7 @@ from anabranch import failpoints, limits
 from anabranch.columns import arrow_schema
 from anabranch.engine import jvm
 from anabranch.engine.run import StageRun
-from anabranch.engine.session import SparkSettings, open_session
+from anabranch.engine.session import SparkSettings, executors, open_session
 from anabranch.errors import (
     AnabranchError,
     ConfigError,
@@ -60,11 +60,16 @@ _spark_log: Final = logging.getLogger("anabranch.spark")
 
 _HOUSEKEEPING_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
+_SAY_AGAIN_S: Final = 1.0
 _FIRST_START_WAIT_S: Final = 5.0  # below the time that a client waits for an answer
 
 
 class Node:
-    """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``."""
+    """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
+
+    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
+    ends the start.
+    """
 
     def __init__(
         self,
@@ -201,7 +206,7 @@ class Node:
         )
 
     def _start_stages(self) -> None:
-        spark = SparkSettings(master=self.settings.master, conf=self.settings.conf)
+        spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
         session = self._session = open_session(spark)
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
@@ -217,15 +222,30 @@ class Node:
     def _wait_first_batch(self, runner: StageRunner) -> None:
         """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
 
-        One that fails is left to the housekeeper: the other stages need not wait for it.
+        One that fails is left to the housekeeper: the other stages need not wait for it. A cluster without workers is
+        no failure: Spark waits for one, and so does the start.
         """
+        said = time.monotonic()
         while not runner.has_run and runner.last_error is None:
             time.sleep(0.02)
             runner.watch(self._journal_punctuation)
+            if time.monotonic() - said >= _SAY_AGAIN_S:
+                self._say_if_nobody_computes()
+                said = time.monotonic()
         if runner.failed is not None and runner.is_broken:
             raise runner.failed
         if runner.last_error is not None:
             self._progress(f"will try stage {runner.stage.name} again: {runner.last_error}")
+
+    def _say_if_nobody_computes(self) -> None:
+        if self._executors() == 0:
+            self._progress(f"waiting for executors: {self.settings.master} needs workers with free cores and memory")
+
+    def _executors(self) -> int | None:
+        """How many a cluster gives us; None if there is no cluster."""
+        if self._session is None or self.settings.master.startswith("local"):
+            return None
+        return executors(self._session)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
         inputs = {stream: self._logs[stream][1] for stream in stage.inputs}
@@ -427,6 +447,7 @@ class Node:
             "state": "failed" if self.failure() else state,
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
+            "executors": self._executors(),
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
             "feeds": self._feeding.statistics(),
             "stages": {

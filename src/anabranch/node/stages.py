@@ -34,8 +34,9 @@ _HEADER: Final = (TID, STIME, ORIGIN)
 _BROKEN: Final = (InvariantBroken, StateError)
 """Errors that trying again cannot mend."""
 
-_TRY_AGAIN: Final = (
-    "The next start tries it again. A row that cannot be computed needs an expression that allows for it (try_divide, "
+_NEXT_START: Final = "The next start tries it again."
+_CHANGE: Final = (
+    "A row that cannot be computed needs an expression that allows for it (try_divide, "
     "try_cast, nullif): that is a changed query, for a new state directory."
 )
 
@@ -150,7 +151,8 @@ class StageRunner:
 
     def _given_up(self, error: AnabranchError) -> EngineError:
         outputs = outputs_behind(self._diagram, self.stage)
-        return EngineError(f"{error} The stage stands still, and with it: {', '.join(outputs)}.", remedy=_TRY_AGAIN)
+        still = f"The stage stands still, and with it: {', '.join(outputs)}."
+        return EngineError(f"{error.message} {still}", remedy=f"{_NEXT_START} {error.remedy or _CHANGE}")
 
     @property
     def is_broken(self) -> bool:

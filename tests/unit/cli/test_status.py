@@ -82,10 +82,11 @@ def test_the_tables_say_what_there_is(
 
 
 def test_troubles_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
-    node.told = a_node(ping=lane(NOON_US)) | {"intake": "Intake has stopped: 3 MiB are free."}
+    node.told = a_node(ping=lane(NOON_US)) | {"intake": "Intake has stopped: 3 MiB are free.", "executors": 0}
     node.told["stages"]["join_1"] |= {"state": "failed", "error": "Stage join_1 failed in Spark."}  # type: ignore[index]
     told = cli("status", address).stdout
     assert "Intake has stopped" in told
+    assert "Batches wait for executors" in told
     assert "stage join_1: Stage join_1 failed in Spark." in told
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.engine.checkpoint import has_open_batch, make_durable, roll_back
-from anabranch.errors import StateError
+from anabranch.engine.checkpoint import check_state_is_shared, has_open_batch, location, make_durable, roll_back
+from anabranch.errors import EngineError, StateError
 
 OFFSETS = 'v1\n{"batchWatermarkMs":7}\n{"stream":"s","seq":3}'
 COMMIT = 'v2\n{"nextBatchWatermarkMs":7,"stateUniqueIds":{}}'
@@ -80,3 +80,23 @@ def test_syncing_tells_when_it_cannot(tmp_path: Path) -> None:
     make_durable(tmp_path)
     with pytest.raises(OSError, match="No such file"):
         make_durable(tmp_path / "nothing")
+
+
+# --- executors on other machines -----------------------------------------------------------------------------------
+
+
+def test_spark_looks_for_the_checkpoint_where_we_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert location(Path("state 1", "checkpoints")) == f"file:{tmp_path}/state 1/checkpoints"
+
+
+def test_executors_that_write_elsewhere_are_found_out(checkpoint: Path) -> None:
+    check_state_is_shared(checkpoint)  # a stage without state
+    (checkpoint / "state" / "0" / "_metadata").mkdir(parents=True)
+    (checkpoint / "state" / "0" / "_metadata" / "metadata").write_text("the node itself writes this")
+    with pytest.raises(EngineError, match="wrote no state") as told:
+        check_state_is_shared(checkpoint)
+    assert "same path" in told.value.remedy
+    (checkpoint / "state" / "0" / "1" / "left-keyToNumValues").mkdir(parents=True)
+    (checkpoint / "state" / "0" / "1" / "left-keyToNumValues" / "1.changelog").write_text("")
+    check_state_is_shared(checkpoint)

@@ -137,6 +137,13 @@ def test_a_stage_that_fails_at_every_try_is_given_up(bench: Bench, monkeypatch: 
     assert not bench.runner.is_broken
 
 
+def test_a_stage_that_is_given_up_says_what_its_error_says_to_do(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run.failures.append(EngineError("boom", remedy="Install it."))
+    tick_through_every_wait(bench, monkeypatch)
+    told = str(bench.runner.failed)
+    assert told == "boom The stage stands still, and with it: twice. The next start tries it again. Install it."
+
+
 def test_on_a_full_disk_a_stage_waits_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.low[0] = True
     bench.run.failures.append(EngineError("No space left on device"))
