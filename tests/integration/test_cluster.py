@@ -34,6 +34,7 @@ ROWS = 3_000
 """Of each source: a row every 10 ms of stream time makes three windows of 10 s."""
 
 STEP_ROWS = 100
+NO_REST = "-Dspark.master.rest.enabled=false"  # a fixed port, and nothing here uses it
 OUTPUTS = ("pairs", "per_window")
 
 
@@ -77,7 +78,7 @@ class Daemon:
             "SPARK_LOCAL_DIRS": str(directory),
             "SPARK_LOG_DIR": str(directory),
             "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_START} -XX:+UseSerialGC -Djava.io.tmpdir={directory}",
+            "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_START} -XX:+UseSerialGC -Djava.io.tmpdir={directory} {NO_REST}",
             "PYTHONPATH": str(ROOT / "src"),  # what an installed package is elsewhere
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]

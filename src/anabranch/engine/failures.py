@@ -6,6 +6,7 @@ error at every try: a failure is told once, by whoever runs the node.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -19,6 +20,7 @@ from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).disabled = True
+logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch raises is kept for failure()
 
 
 _MISSING: Final[Mapping[str, str]] = {
