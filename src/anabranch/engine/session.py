@@ -82,6 +82,8 @@ JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss4m -Djdk.lang.Process.launchMechan
 
 _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
+_SOCKET_DIRECTORY_BYTES: Final = 107 - len("/.12345678-1234-1234-1234-123456789012.sock")
+"""What the system allows for the path of a socket, less the name that Spark gives it."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -136,7 +138,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
         "spark.sql.warehouse.dir": str(scratch / "tables"),
     }
     if not settings.is_cluster:  # executors elsewhere have other directories, and take their own for temporary files
-        options["spark.python.unix.domain.socket.dir"] = str(scratch)
+        options |= worker_sockets(scratch)
     asked = options.get("spark.driver.extraJavaOptions", "")
     ours = f"-Djava.io.tmpdir={scratch} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
     shared = "" if "Archive" in asked else archive.using()
@@ -181,6 +183,13 @@ def executors(session: SparkSession) -> int:
     with suppress(Py4JError, OSError):
         return int(context.sc().getExecutorMemoryStatus().size()) - 1
     return 0
+
+
+def worker_sockets(scratch: Path) -> dict[str, str]:
+    """How Spark talks to its Python workers: by sockets in our directory, or by ports if its path is too long."""
+    if len(os.fsencode(scratch)) > _SOCKET_DIRECTORY_BYTES:
+        return {"spark.python.unix.domain.socket.enabled": "false"}
+    return {"spark.python.unix.domain.socket.dir": str(scratch)}
 
 
 def close_session(wait_s: float = limits.STOP_WAIT_S) -> None:

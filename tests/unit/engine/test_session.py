@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from anabranch.engine.session import JAVA_OPTIONS, SparkSettings
+from anabranch.engine.session import JAVA_OPTIONS, SparkSettings, worker_sockets
 from anabranch.errors import ConfigError
 
 
@@ -36,3 +38,8 @@ def test_an_address_that_means_something_else_to_executors_is_refused(master: st
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "spark://localhost:7077"])
 def test_a_cluster_on_this_machine_may_use_loopback(master: str) -> None:
     assert SparkSettings(master=master).effective()["spark.driver.host"] == "127.0.0.1"
+
+
+def test_a_temporary_directory_with_a_long_path_gives_up_its_sockets() -> None:
+    assert worker_sockets(Path("/tmp/short")) == {"spark.python.unix.domain.socket.dir": "/tmp/short"}
+    assert worker_sockets(Path("/tmp", "long" * 20)) == {"spark.python.unix.domain.socket.enabled": "false"}
