@@ -7,6 +7,8 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,10 +16,15 @@ import pytest
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
 
 
-def demo(directory: Path, *options: str) -> subprocess.Popen[str]:
-    """Started as a terminal would: in a process group of its own. Temporary files go below the directory."""
-    temporary = directory / "tmp"
-    temporary.mkdir()
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """Where the demo keeps its state. Spark makes a socket there, whose path must be short: pytest's are not."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def demo(directory: Path, temporary: Path, *options: str) -> subprocess.Popen[str]:
+    """Started as a terminal would: in a process group of its own."""
     files = ["--json", str(directory / "summary.json"), "--plot", str(directory / "latency.png")]
     return subprocess.Popen(
         [sys.executable, "-m", "anabranch.cli", "demo", *files, *options],
@@ -29,9 +36,9 @@ def demo(directory: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
-def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path) -> None:
+def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path, temporary: Path) -> None:
     pytest.importorskip("matplotlib")
-    process = demo(tmp_path, "--for", "5s")
+    process = demo(tmp_path, temporary, "--for", "5s")
     output, errors = process.communicate(timeout=200)
     assert process.returncode == 0, output + errors
     assert "starting Spark" in output
@@ -43,11 +50,11 @@ def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path) -
     assert summary["rows_out"]["network_problems"] > 0
     assert summary["rows_out"]["busy_servers"] > 0
     assert 0 < summary["latency_median_s"] <= summary["latency_p95_s"]
-    assert not list((tmp_path / "tmp").glob("anabranch-demo-*"))
+    assert not list(temporary.glob("anabranch-demo-*"))
 
 
-def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--for", "10m", "--no-plot")
+def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path, temporary: Path) -> None:
+    process = demo(tmp_path, temporary, "--for", "10m", "--no-plot")
     assert process.stdout is not None
     for line in process.stdout:
         if " in " in line and " out " in line:  # data flows
@@ -58,5 +65,5 @@ def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path) -> None:
     assert "Right: " in output
     assert "Traceback" not in errors
     assert json.loads((tmp_path / "summary.json").read_text())["rows_in"]["ping"] > 0
-    assert not list((tmp_path / "tmp").glob("anabranch-demo-*"))
+    assert not list(temporary.glob("anabranch-demo-*"))
     assert not (tmp_path / "latency.png").exists()
