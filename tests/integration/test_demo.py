@@ -53,6 +53,7 @@ def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path, t
     assert not list(temporary.glob("anabranch-demo-*"))
 
 
+@pytest.mark.long
 def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path, temporary: Path) -> None:
     process = demo(tmp_path, temporary, "--for", "10m", "--no-plot")
     assert process.stdout is not None
