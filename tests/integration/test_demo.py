@@ -37,7 +37,6 @@ def demo(directory: Path, temporary: Path, *options: str) -> subprocess.Popen[st
 
 
 def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path, temporary: Path) -> None:
-    pytest.importorskip("matplotlib")
     process = demo(tmp_path, temporary, "--for", "5s")
     output, errors = process.communicate(timeout=200)
     assert process.returncode == 0, output + errors

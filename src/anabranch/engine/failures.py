@@ -1,4 +1,4 @@
-"""Which box met a row that cannot be computed, and what an executor is missing.
+"""What Spark's errors mean: which box met a row that cannot be computed, what an executor is missing, and in short.
 
 Spark says which piece of SQL it was; the diagram knows whose it is. Spark would also print pages of Java on standard
 error at every try: a failure is told once, by whoever runs the node.
@@ -7,6 +7,7 @@ error at every try: a failure is told once, by whoever runs the node.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Final
@@ -22,6 +23,7 @@ for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).disabled = True
 logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch raises is kept for failure()
 
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+")
 
 _MISSING: Final[Mapping[str, str]] = {
     "No module named 'anabranch'": (
@@ -67,3 +69,21 @@ def _texts(box: Box) -> tuple[str, ...]:
             return (box.on,)
         case _:
             return ()
+
+
+def root_cause(error: Exception) -> str:
+    """What went wrong at the bottom of a chain of Java exceptions; they end in the one that tells it."""
+    java = getattr(error, "java_exception", None)
+    if java is None:
+        return str(error)
+    while java.getCause() is not None:
+        java = java.getCause()
+    return str(java.toString())
+
+
+def in_short(text: str, limit: int = 600) -> str:
+    """The message of a Spark error without its Java, and without the way that Python took to it."""
+    text = _TRACEBACK.sub("", text)
+    before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
+    before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require
+    return " ".join(before_java.split())[:limit]

@@ -14,13 +14,13 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import IntegralType
 
 from anabranch import limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
-from anabranch.engine.run import in_short, root_cause
+from anabranch.engine.failures import in_short, root_cause
+from anabranch.engine.query import CheckpointedQuery
 from anabranch.errors import AnabranchError, ConfigError, EngineError
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.problems import candidates
@@ -56,9 +56,8 @@ class SparkFeedRun:
         self._feed = feed
         self._schema = schema
         self._checkpoint = checkpoint
-        self._query: StreamingQuery | None = None
+        self._query = CheckpointedQuery(session, checkpoint, pool=f"feed:{checkpoint.name}")
         self._sink: Sink | None = None
-        self._error: Exception | None = None
 
     def start(self, sink: Sink, taken: int | None) -> None:
         """Starts after batch ``taken``. ConfigError if Spark does not know the source or its columns do not fit.
@@ -68,46 +67,34 @@ class SparkFeedRun:
         self._sink = sink
         if taken is not None:
             spark_checkpoint.roll_back(self._checkpoint, taken)
-        self._error = None
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        frame = self._frame()
-        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", f"feed:{self._checkpoint.name}")
-        writer = frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
-        self._query = writer.option("checkpointLocation", spark_checkpoint.location(self._checkpoint)).start()
+        self._query.start(self._frame(), self._hand_over)
 
     def stop(self) -> None:
-        if self._query is not None:
-            self._query.stop()
+        self._query.stop()
 
     @property
     def running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        return self._query.running
 
     def failure(self) -> AnabranchError | None:
         """Why the query ended by itself: what the sink raised, or what Spark says."""
-        if self._query is None or self._query.isActive:
-            return None
-        error = self._error or self._query.exception()
+        error = self._query.error()
         if error is None or isinstance(error, AnabranchError):
             return error
         return EngineError(f"Spark's source {self._feed.format!r} failed: {in_short(root_cause(error))}")
 
-    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        try:
-            assert self._sink is not None
-            rows = frame.toArrow()
-            spark_checkpoint.make_durable(self._checkpoint)
-            self._sink(
-                FeedBatch(
-                    lineage=spark_checkpoint.lineage(self._checkpoint),
-                    batch_id=batch_id,
-                    offsets=_offsets(self._checkpoint, batch_id),
-                    rows=rows,
-                )
+    def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
+        assert self._sink is not None
+        rows = frame.toArrow()
+        spark_checkpoint.make_durable(self._checkpoint)
+        self._sink(
+            FeedBatch(
+                lineage=spark_checkpoint.lineage(self._checkpoint),
+                batch_id=batch_id,
+                offsets=_offsets(self._checkpoint, batch_id),
+                rows=rows,
             )
-        except Exception as error:  # Spark would bury it in a page of Java: keep it for failure()
-            self._error = error
-            raise
+        )
 
     def _frame(self) -> DataFrame:
         try:

@@ -1,6 +1,6 @@
 """A run: one stage as one Spark query, from its checkpoint on.
 
-Spark calls ``_on_batch`` with every micro-batch, empty ones included. The batch becomes Arrow tables, one per target,
+Spark calls back with every micro-batch, empty ones included. The batch becomes Arrow tables, one per target,
 and goes to the sink with the ranges it read and the watermark it ran with; when the sink returns, the batch is durable
 and Spark may commit it. What the sink does is the node's business.
 """
@@ -8,17 +8,15 @@ and Spark may commit it. What the sink does is the node's business.
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 from pyspark.sql.types import (
     ByteType,
     IntegerType,
@@ -33,15 +31,14 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.failures import failed_where, remedy
+from anabranch.engine.failures import failed_where, in_short, remedy, root_cause
+from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import KIND, ORIGIN, STIME, TID
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
-
-_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,12 +100,10 @@ class StageRun:
         checkpoint: Path,
         max_rows: int = limits.BATCH_ROWS,
     ) -> None:
-        self._session = session
         self._diagram = diagram
         self._checkpoint = checkpoint
-        self._query: StreamingQuery | None = None
+        self._query = CheckpointedQuery(session, checkpoint, pool=stage.name)
         self._sink: Sink | None = None
-        self._callback_error: Exception | None = None
         self._plan_checked = self._state_checked = False
         self._batches = 0
         self._batch_ms = 0.0
@@ -125,31 +120,23 @@ class StageRun:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning."""
         self._sink = sink
         self._plan_checked = self._state_checked = False
-        self._callback_error = None
         spark_checkpoint.roll_back(self._checkpoint, logged)
-        self._checkpoint.mkdir(parents=True, exist_ok=True)
-        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self.compiled.stage.name)
-        writer = self.compiled.frame.writeStream.foreachBatch(self._on_batch).outputMode("append")
-        self._query = writer.option("checkpointLocation", spark_checkpoint.location(self._checkpoint)).start()
+        self._query.start(self.compiled.frame, self._hand_over)
 
     def has_open_batch(self) -> bool:
         """Whether a batch is under way that Spark has not committed."""
         return self.running and spark_checkpoint.has_open_batch(self._checkpoint)
 
     def stop(self) -> None:
-        """Ends the query; a batch under way may be cut and runs again at the next start."""
-        if self._query is not None:
-            self._query.stop()
+        self._query.stop()
 
     @property
     def running(self) -> bool:
-        return self._query is not None and bool(self._query.isActive)
+        return self._query.running
 
     def failure(self) -> EngineError | None:
         """Why the query ended by itself, if it did."""
-        if self._query is None or self._query.isActive:
-            return None
-        error = self._callback_error or self._query.exception()
+        error = self._query.error()
         if error is None:
             return None
         stage = self.compiled.stage
@@ -159,13 +146,6 @@ class StageRun:
 
     def statistics(self) -> dict[str, Any]:
         return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
-
-    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
-        try:
-            self._hand_over(frame, batch_id)
-        except Exception as error:  # Spark would bury it in a page of Java: keep it for failure()
-            self._callback_error = error
-            raise
 
     def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
         started = time.perf_counter()
@@ -194,7 +174,7 @@ class StageRun:
 
     def _check_spark(self) -> None:
         """Two things that Spark does silently when they go wrong, and that would cost rows."""
-        query = self._query
+        query = self._query.handle
         if query is None:  # the first batch may come before start() returns
             return
         progress = query.lastProgress
@@ -209,21 +189,3 @@ class StageRun:
                     control_rows_pass(plan), f"A filter stands below a watermark of stage {self.compiled.stage.name}."
                 )
                 self._plan_checked = not has_empty_journal(plan)
-
-
-def root_cause(error: Exception) -> str:
-    """What went wrong at the bottom of a chain of Java exceptions; they end in the one that tells it."""
-    java = getattr(error, "java_exception", None)
-    if java is None:
-        return str(error)
-    while java.getCause() is not None:
-        java = java.getCause()
-    return str(java.toString())
-
-
-def in_short(text: str, limit: int = 600) -> str:
-    """The message of a Spark error without its Java, and without the way that Python took to it."""
-    text = _TRACEBACK.sub("", text)
-    before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
-    before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require
-    return " ".join(before_java.split())[:limit]

@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.engine.run import in_short, root_cause
+from anabranch.engine.failures import in_short, root_cause
 from anabranch.errors import ConfigError, EngineError
 from anabranch.model.header import ID
 

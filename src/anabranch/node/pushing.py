@@ -12,11 +12,11 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, Overloaded
-from anabranch.model.header import STIME
 from anabranch.model.names import lane_origin
 from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
 from anabranch.transport.ports import EntryKind, Push, Registration
+from anabranch.transport.producer import stamped
 
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
@@ -49,8 +49,7 @@ class Pushing:
         count = batch.num_rows
         if self.registration.stamps:
             self._stamp_us = max(self._stamp_us, time.time_ns() // 1_000)
-            stamp = pa.scalar(self._stamp_us, pa.int64()).cast(pa.timestamp("us", tz="UTC"))
-            batch = batch.add_column(0, pa.field(STIME, stamp.type), pa.repeat(stamp, count))
+            batch = stamped(batch, self._stamp_us)
         accepted = self._send("rows", count, batch)
         self.rows += count if accepted else 0
         return accepted

@@ -105,8 +105,7 @@ class Producer:
         if not self.registration.stamps:
             return batch
         self._stamp_us = max(self._stamp_us, self._clock_us())
-        stamps = pa.repeat(pa.scalar(self._stamp_us, pa.int64()).cast(TIMESTAMP), batch.num_rows)
-        return batch.add_column(0, pa.field(STIME, TIMESTAMP), stamps)
+        return stamped(batch, self._stamp_us)
 
     def _send(
         self, kind: EntryKind, count: int, *, time_us: int | None = None, rows: pa.RecordBatch | None = None
@@ -156,3 +155,9 @@ def rebased(error: PushRefused, done: int) -> PushRefused:
         row=None if error.row is None else done + error.row,
         remedy=error.remedy,
     )
+
+
+def stamped(rows: pa.RecordBatch, stamp_us: int) -> pa.RecordBatch:
+    """The rows with this stream time in front, as a lane takes them from a producer that stamps."""
+    stamps = pa.repeat(pa.scalar(stamp_us, pa.int64()).cast(TIMESTAMP), rows.num_rows)
+    return rows.add_column(0, pa.field(STIME, TIMESTAMP), stamps)

@@ -86,7 +86,6 @@ def test_the_summary_is_json() -> None:
 def test_the_plot_is_a_png_also_of_a_demo_that_was_cut_short(
     tmp_path: Path, latencies: list[tuple[float, float]], seconds: float
 ) -> None:
-    pytest.importorskip("matplotlib")
     file = tmp_path / "latency.png"
     plot_latencies(file, latencies, SCENARIO.phases, seconds=seconds)
     assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from anabranch.engine.failures import remedy
-from anabranch.engine.run import in_short
+from anabranch.engine.failures import in_short, remedy
 from anabranch.transport.wire import unreachable
 
 

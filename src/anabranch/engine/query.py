@@ -1,0 +1,60 @@
+"""One streaming query of Spark on one checkpoint: what a stage and a feed have in common.
+
+Spark calls back with each micro-batch on a thread of its own, and buries what that raises in a page of Java; here it is
+kept. What becomes of a batch, and which checkpoint is right, is decided by whoever starts the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from anabranch.engine.checkpoint import location
+
+OnBatch = Callable[[DataFrame, int], None]
+
+
+class CheckpointedQuery:
+    """Running or stopped; may be started again."""
+
+    def __init__(self, session: SparkSession, checkpoint: Path, *, pool: str) -> None:
+        self.checkpoint: Final = checkpoint
+        self.handle: StreamingQuery | None = None
+        """Spark's own query, once there is one. The first batch may come before that."""
+        self._session = session
+        self._pool = pool
+        self._raised: Exception | None = None
+
+    def start(self, frame: DataFrame, on_batch: OnBatch) -> None:
+        self._raised = None
+
+        def keep_what_is_raised(batch: DataFrame, batch_id: int) -> None:
+            try:
+                on_batch(batch, batch_id)
+            except Exception as error:
+                self._raised = error
+                raise
+
+        self.checkpoint.mkdir(parents=True, exist_ok=True)
+        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
+        writer = frame.writeStream.foreachBatch(keep_what_is_raised).outputMode("append")
+        self.handle = writer.option("checkpointLocation", location(self.checkpoint)).start()
+
+    def stop(self) -> None:
+        """Ends the query; a batch under way may be cut and runs again at the next start."""
+        if self.handle is not None:
+            self.handle.stop()
+
+    @property
+    def running(self) -> bool:
+        return self.handle is not None and bool(self.handle.isActive)
+
+    def error(self) -> Exception | None:
+        """Why the query ended by itself, if it did: what a batch raised, or what Spark says."""
+        if self.handle is None or self.handle.isActive:
+            return None
+        return self._raised or self.handle.exception()
