@@ -20,7 +20,8 @@ QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
 @contextmanager
 def running(query: Query | Diagram, state: Path, **settings: Any) -> Iterator[Node]:
     conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **settings.pop("conf", {})}
-    node = Node(query, state, NodeSettings(master="local[2]", conf=conf, disk_reserve_bytes=1 << 20, **settings))
+    settings = {"disk_reserve_bytes": 1 << 20, **settings}
+    node = Node(query, state, NodeSettings(master="local[2]", conf=conf, **settings))
     node.start()
     try:
         yield node

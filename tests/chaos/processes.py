@@ -29,7 +29,8 @@ LIFE = "20m"
 START_S = 90.0
 """How long a node may take until all stages run: ten seconds on two idle cores, more beside other work."""
 
-POLL_S = 0.02
+POLL_S = 0.1
+"""Between two questions: each costs the node a moment too."""
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 

@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,8 +26,8 @@ from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
-from tests.chaos.processes import ROOT, NodeProcess
-from tests.chaos.run import free_port
+from tests.chaos.processes import ROOT
+from tests.spark import running
 
 MEBIBYTE = 1 << 20
 
@@ -263,11 +262,11 @@ class Writer:
         self._producer = producer
         self.accepted = 0
 
-    def push(self, rows: int = 100) -> None:
+    def push(self, rows: int = 500) -> None:
         self._producer.push([blob(number) for number in range(self.accepted, self.accepted + rows)])
         self.accepted += rows
 
-    def push_until_refused(self, most: int = 400) -> ab.DiskFull:
+    def push_until_refused(self, most: int = 80) -> ab.DiskFull:
         for _ in range(most):
             try:
                 self.push()
@@ -286,53 +285,42 @@ class Writer:
                 time.sleep(0.1)
 
 
-@pytest.mark.processes
-@pytest.mark.timeout(240)  # about 45 s on an idle machine
-def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk, tmp_path_factory: pytest.TempPathFactory) -> None:
-    aside = tmp_path_factory.mktemp("aside")
-    (aside / "query.yaml").write_text(padded().to_yaml())
+@pytest.mark.spark
+@pytest.mark.timeout(240)  # about 25 s on an idle machine
+def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
     ballast = [disk.fill("ballast", 150 * MEBIBYTE)]
-    options = ["--disk-reserve", str(disk.reserve_bytes), "--batch-rows", "1000"]
-    node = NodeProcess(aside / "query.yaml", disk.path / "state", free_port(), aside / "node.log", options=options)
-    try:
-        node.wait_serving()
-        with ab.connect(node.address) as connection:
-            writer = Writer(connection.producer("blobs", "writer"))
-            told = writer.push_until_refused()
-            assert "Intake has stopped" in told.message
-            assert "Make room" in told.remedy
-            assert "Intake has stopped" in node_status(node)["intake"]
-            if disk.own:
-                node.wait_running()
-                ballast.append(disk.fill("more ballast", 256 * MEBIBYTE))
-                node.wait(lambda: any_stage_in_trouble(node), "has met the full disk", 30)
-                with pytest.raises(ab.DiskFull):
-                    writer.push()
-                time.sleep(2)  # it tries again, and the disk is still full
-                assert node_status(node)["state"] == "running"
-            for file in ballast:
-                file.unlink()
-            writer.push_when_there_is_room()
-            writer.push()
-            connection.client.close_lane("blobs")
-            node.wait_caught_up(60)
-            assert node_status(node)["intake"] == "open"
-            found = {stream: rows_of(read_stream(node.address, stream)) for stream in ("even", "totals")}
-    finally:
-        node.kill()
+    settings = {"disk_reserve_bytes": disk.reserve_bytes, "batch_rows": 200}  # Spark reads slower than is pushed
+    with running(padded(), disk.path / "state", **settings) as node, ab.connect(node.address) as connection:
+        writer = Writer(connection.producer("blobs", "writer"))
+        told = writer.push_until_refused()
+        assert "Intake has stopped" in told.message
+        assert "Make room" in told.remedy
+        assert "Intake has stopped" in node.statistics()["intake"]
+        if disk.own:
+            ballast.append(disk.fill("more ballast", 256 * MEBIBYTE))
+            wait_until(lambda: any(stage["error"] for stage in node.statistics()["stages"].values()))
+            with pytest.raises(ab.DiskFull):
+                writer.push()
+            time.sleep(2)  # it tries again, and the disk is still full
+            assert node.statistics()["state"] == "running"
+        for file in ballast:
+            file.unlink()
+        writer.push_when_there_is_room()
+        writer.push()
+        connection.client.close_lane("blobs")
+        assert node.wait_caught_up(60), node.failure() or node.statistics()["stages"]
+        assert node.statistics()["intake"] == "open"
+        found = {stream: rows_of(read_stream(node.address, stream)) for stream in ("even", "totals")}
     for stream, rows in expected(writer.accepted).items():
         assert same_rows(rows, found[stream]) == []
         assert nothing_twice(found[stream]) == ids_contiguous(found[stream]) == []
 
 
-def node_status(node: NodeProcess) -> dict[str, Any]:
-    status = node.status()
-    assert status is not None
-    return status
-
-
-def any_stage_in_trouble(node: NodeProcess) -> bool:
-    return any(stage["error"] for stage in node_status(node)["stages"].values())
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "the stages have not met the full disk"
+        time.sleep(0.1)
 
 
 def expected(rows: int) -> dict[str, list[Row]]:

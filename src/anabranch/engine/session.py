@@ -10,7 +10,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch import limits
-from anabranch.engine import archive, jvm
+from anabranch.engine import archive, jvm, workers
 from anabranch.engine.source import JournalSource
 from anabranch.errors import ConfigError, EngineError
 
@@ -128,8 +127,6 @@ class SparkSettings:
 
 def open_session(settings: SparkSettings) -> SparkSession:
     """The process's session, started if there is none."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     scratch = _scratch()
     options = {
         **settings.effective(),
@@ -147,7 +144,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
     for key, value in options.items():
         builder = builder.config(key, value)
     try:
-        with _own_interrupt_handler():
+        with _own_interrupt_handler(), workers.chosen(scratch, elsewhere=settings.is_cluster):
             jvm.start(options.items(), scratch / "messages")
             session = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds here; all mean the same to the caller
