@@ -5,10 +5,12 @@ BIN    := .venv/bin
 STAMP  := .venv/.ready
 FAST   := .venv/.prepared
 
+MINUTES ?= 30
+
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format docs chaos backlog long clean
+.PHONY: help setup demo test check format docs chaos fuzz backlog long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -45,6 +47,9 @@ docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails i
 
 chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos
+
+fuzz: setup ## Random diagrams on Spark against the reference; MINUTES=30, or as many as you say
+	@$(WITH_JAVA) $(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
 backlog: setup ## Work off ten million rows and watch the memory of every process
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos.backlog

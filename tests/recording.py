@@ -7,11 +7,12 @@ and in the middle the node is stopped and started again on its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from typing import Any
 from unittest.mock import patch
 
 import pyarrow as pa
@@ -19,12 +20,16 @@ import pyarrow as pa
 import anabranch as ab
 from anabranch.engine.run import StageBatch
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID, Kind
+from anabranch.model.times import CLOSED_US
 from anabranch.node.node import Node
 from anabranch.node.stages import StageRunner
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import stages
 from anabranch.reference.tuples import Tuple
 from tests.spark import running
+
+Segment = tuple[pa.Table | None, dict[str, int]]
+"""Rows of a source, and its punctuations after them."""
 
 HOUR_US = 3600 * 1_000_000
 """A boundary interval that never comes: what the lanes say is in the script alone."""
@@ -77,30 +82,87 @@ class RecordedStream:
 
 @dataclass(slots=True)
 class Recording:
-    """All streams and batches of a run, by name."""
+    """All streams and batches of a run, by name; of the sources also the rows as they are stored."""
 
     diagram: Diagram
     streams: dict[str, RecordedStream] = field(default_factory=dict)
     batches: dict[str, list[RecordedBatch]] = field(default_factory=dict)
+    rows: dict[str, pa.Table] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, diagram: Diagram) -> Recording:
+        return cls(diagram, batches={stage.name: [] for stage in stages(diagram)})
 
 
-def record(diagram: Diagram, script: list[Push], state: Path, random: Random, *, restarts: int = 1) -> Recording:
-    """Runs the script on a node, with ``restarts`` clean stops in between."""
-    recording = Recording(diagram, batches={stage.name: [] for stage in stages(diagram)})
+def record(
+    diagram: Diagram,
+    script: list[Push],
+    state: Path,
+    random: Random,
+    *,
+    restarts: int = 1,
+    settles: float = 0.08,
+    **settings: Any,
+) -> Recording:
+    """Runs the script on a node, with ``restarts`` clean stops in between; ``settles`` is how often it waits."""
+    recording = Recording.of(diagram)
     cuts = sorted(random.sample(range(1, len(script)), restarts))
     pieces = [script[low:high] for low, high in zip([0, *cuts], [*cuts, len(script)], strict=True)]
     with _noting_batches(recording):
         for piece in pieces:
-            with running(diagram, state, boundary_interval_us=HOUR_US) as node:
+            with running(diagram, state, boundary_interval_us=HOUR_US, **settings) as node:
                 _keep_everything(node)
-                _play(node, piece, random)
+                _play(node, piece, random, settles)
                 if piece is pieces[-1]:
-                    _settle(node)
-                    recording.streams = {name: _read(node, name) for name in node._logs}
+                    _read_all(node, recording)
     return recording
 
 
-def _play(node: Node, script: list[Push], random: Random) -> None:
+def replicate(first: Recording, state: Path, random: Random, **settings: Any) -> Recording:
+    """A node whose sources have the same contents in another order, cut and interleaved in another way.
+
+    That is what a replica sees: the first of several copies of each tuple, whenever it arrives.
+    """
+    recording = Recording.of(first.diagram)
+    with _noting_batches(recording), running(first.diagram, state, boundary_interval_us=HOUR_US, **settings) as node:
+        _keep_everything(node)
+        waiting: dict[str, list[Segment]] = {
+            source.name: [
+                *_another_order(first.rows.get(source.name), node._logs[source.name][1].spec.origins, random),
+                (None, dict.fromkeys(source.origins, CLOSED_US)),
+            ]
+            for source in first.diagram.sources
+        }
+        while any(waiting.values()):
+            source = random.choice([name for name, segments in waiting.items() if segments])
+            rows, punctuations = waiting[source].pop(0)
+            with node._logs[source][0].transaction() as transaction:
+                transaction.append(source, rows, punctuations, now_us=0)
+            if random.random() < 0.05:
+                _settle(node)
+        _read_all(node, recording)
+    return recording
+
+
+def _another_order(rows: pa.Table | None, origins: Sequence[str], random: Random) -> list[Segment]:
+    """Segments of the same rows, and after each what is then true: nothing older is left of that origin."""
+    if rows is None:
+        return []
+    spread_us = random.choice((0, 2_000_000, 30_000_000, HOUR_US))
+    times = rows.column(STIME).cast(pa.int64()).to_pylist()
+    names = [origins[code] for code in rows.column(ORIGIN).to_pylist()]
+    places = sorted(range(len(times)), key=lambda place: times[place] + random.uniform(0, spread_us))
+    segments: list[Segment] = []
+    while places:
+        size = random.randint(1, 12)
+        taken, places = places[:size], places[size:]
+        left = {name: [times[place] for place in places if names[place] == name] for name in set(names)}
+        promised = {name: min(times) for name, times in left.items() if times and random.random() < 0.5}
+        segments.append((rows.take(taken), promised))
+    return segments
+
+
+def _play(node: Node, script: list[Push], random: Random, settles: float) -> None:
     with ab.connect(node.address) as connection:
         producers: dict[tuple[str, str], ab.Producer] = {}
         for push in script:
@@ -114,7 +176,7 @@ def _play(node: Node, script: list[Push], random: Random) -> None:
                 who.boundary(push.boundary_us)
             if push.close:
                 who.close_lane()
-            if push.settle or random.random() < 0.08:
+            if push.settle or random.random() < settles:
                 _settle(node)
 
 
@@ -146,6 +208,16 @@ def _noting_batches(recording: Recording) -> Iterator[None]:
 
     with patch.object(StageRunner, "_append", noted):
         yield
+
+
+def _read_all(node: Node, recording: Recording) -> None:
+    _settle(node)
+    recording.streams = {name: _read(node, name) for name in node._logs}
+    for source in recording.diagram.sources:
+        log = node._logs[source.name][1]
+        stored = [segment.rows for segment in log.read(0, log.end_seq()) if segment.rows is not None]
+        if stored:
+            recording.rows[source.name] = pa.Table.from_batches(stored)
 
 
 def _read(node: Node, name: str) -> RecordedStream:

@@ -1,0 +1,1 @@
+"""Random diagrams on real Spark, held against the reference. ``python -m tests.fuzz --help`` tells how to run it."""

@@ -1,0 +1,174 @@
+"""Random diagrams: sources with random columns, and up to a number of boxes, all of which reach an output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from random import Random
+from typing import Final
+
+import anabranch as ab
+from anabranch.query.boxes import Arrow, Column, Diagram, Schema
+from anabranch.query.graph import order
+from anabranch.query.schema import add_outputs
+from tests.fuzz.expressions import INEXACT, aggregate, predicate, value
+from tests.fuzz.values import VALUES
+
+MOST_BOXES: Final = 8
+MOST_COLUMNS: Final = 6
+TIME: Final = "at"
+WINDOWS: Final = ("1s", "2s", "3s", "5s", "2500ms")
+WITHIN: Final = ("500ms", "1s", "2s", "1500ms")
+
+
+def random_diagram(random: Random, most_boxes: int = MOST_BOXES) -> Diagram:
+    """A valid diagram of at most this many boxes besides its sources."""
+    return _Builder(random, random.randint(1, most_boxes)).build()
+
+
+class _Builder:
+    def __init__(self, random: Random, boxes: int) -> None:
+        self._random = random
+        self._left = boxes
+        self._query = ab.Query("fuzzed")
+        self._names = count(1)
+        self._streams: list[ab.Stream] = []
+
+    def build(self) -> Diagram:
+        for number in range(self._random.choice((1, 2, 2, 3))):
+            self._source(number)
+        makers: Sequence[Callable[[], None]] = (
+            self._filter,
+            self._map,
+            self._union,
+            self._aggregate,
+            self._aggregate,
+            self._join,
+            self._join,
+        )
+        while self._left > 0:
+            self._random.choice(makers)()
+        read = {arrow.box for arrow in self._used()}
+        for stream in self._streams:  # every box that nobody reads, and some others
+            if stream.arrow.box not in read or self._random.random() < 0.15:
+                self._query.output(f"out{next(self._names)}", stream)
+        return self._query.checked()
+
+    def _source(self, number: int) -> None:
+        types = self._random.choices(list(VALUES), k=self._random.randint(1, 4))
+        columns = [f"s{number}c{index} {name}" for index, name in enumerate(types)]
+        producers = self._random.choice(((), (), ("left", "right")))
+        stream = self._query.source(
+            f"source{number}",
+            ", ".join([*columns, f"{TIME} timestamp"]),
+            time=TIME,
+            disorder=self._random.choice((None, "500ms", "2s")),
+            producers=producers,
+        )
+        self._streams.append(stream)
+
+    def _used(self) -> set[Arrow]:
+        return {arrow for box in self._query.diagram().boxes for arrow in box.inputs}
+
+    def _pick(self) -> ab.Stream:
+        """Rather one that nobody reads yet."""
+        used = self._used()
+        fresh = [stream for stream in self._streams if stream.arrow not in used]
+        return self._random.choice(fresh if fresh and self._random.random() < 0.7 else self._streams)
+
+    def _columns(self, stream: ab.Stream) -> Schema:
+        found: dict[Arrow, Schema] = {}
+        for box in order(self._query.diagram()):
+            add_outputs(found, box)
+        return found[stream.arrow]
+
+    def _name(self, kind: str) -> str:
+        self._left -= 1
+        return f"{kind}{next(self._names)}"
+
+    def _filter(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        predicates = [predicate(self._random, columns) for _ in range(self._random.choice((1, 1, 2)))]
+        made = stream.filter(*predicates, otherwise=self._random.random() < 0.5, name=self._name("filter"))  # type: ignore[call-overload]
+        self._streams += made if isinstance(made, tuple) else (made,)
+
+    def _map(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        chosen = self._random.sample(columns, self._random.randint(1, min(MOST_COLUMNS, len(columns))))
+        made = [
+            f"{value(self._random, columns, column)} AS {_exactness(column)}{next(self._names)}" for column in chosen
+        ]
+        if self._random.random() < 0.2:
+            made.append(f"_stime AS when{next(self._names)}")
+        self._streams.append(stream.map(", ".join(made), name=self._name("map")))
+
+    def _union(self) -> None:
+        """Of streams with the same columns as they are, or of two brought to one column."""
+        first = self._pick()
+        columns = self._columns(first)
+        alike = [each for each in self._streams if [c.type for c in self._columns(each)] == [c.type for c in columns]]
+        alike = [each for each in alike if [c.name for c in self._columns(each)] == [c.name for c in columns]]
+        if len(alike) > 1 or self._random.random() < 0.3:
+            others = self._random.choices(alike, k=self._random.choice((1, 1, 2)))
+        else:
+            second = self._pick()
+            pair = _meet(self._random, columns, self._columns(second))
+            if pair is None:
+                return
+            name = f"{_exactness(*pair)}{next(self._names)}"
+            first = first.map(f"{pair[0].name} AS {name}", name=self._name("map"))
+            others = [second.map(f"{pair[1].name} AS {name}", name=self._name("map"))]
+        self._streams.append(self._query.union(first, *others, name=self._name("union")))
+
+    def _aggregate(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        exact = [column for column in columns if not column.name.startswith(INEXACT)]
+        keys = self._random.sample(exact, self._random.randint(0, min(2, len(exact))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 3))]
+        self._streams.append(
+            stream.aggregate(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                window=self._random.choice(WINDOWS),
+                every=self._random.choice((None, None, "1s", "500ms")),
+                name=self._name("aggregate"),
+            )
+        )
+
+    def _join(self) -> None:
+        """Columns of both sides need different names, so the right side is renamed first."""
+        left, right = self._pick(), self._pick()
+        columns, others = self._columns(left), self._columns(right)
+        renamed = {
+            column.name: f"{_exactness(column)}{next(self._names)}"
+            for column in self._random.sample(others, min(3, len(others)))
+        }
+        right = right.map(", ".join(f"{old} AS {new}" for old, new in renamed.items()), name=self._name("map"))
+        pair = _meet(self._random, columns, self._columns(right))
+        both = (*columns, *self._columns(right))
+        if pair is None or self._random.random() < 0.15:
+            on = predicate(self._random, both)
+        else:
+            on = f"{pair[0].name} = {pair[1].name}"
+            if self._random.random() < 0.4:
+                on += f" AND ({predicate(self._random, both, 1)})"
+        within = self._random.choice(WITHIN)
+        self._streams.append(left.join(right, on=on, within=within, name=self._name("join")))
+
+
+def _meet(random: Random, left: Schema, right: Schema) -> tuple[Column, Column] | None:
+    """A column of each side, of one type."""
+    pairs = [
+        (mine, other)
+        for mine in left
+        for other in right
+        if mine.type is not None and mine.type == other.type and not (mine.name + other.name).count(INEXACT)
+    ]
+    return random.choice(pairs) if pairs else None
+
+
+def _exactness(*columns: Column) -> str:
+    return INEXACT if any(column.name.startswith(INEXACT) for column in columns) else "c"

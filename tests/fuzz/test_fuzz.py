@@ -1,0 +1,35 @@
+"""A fixed budget of random diagrams on Spark in every test run, and all cases that ever failed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.cases import from_yaml, random_case
+from tests.fuzz.judge import judge, judge_replicas
+from tests.fuzz.run import fuzz
+
+REGRESSIONS = sorted(Path(__file__).with_name("regressions").glob("*.yaml"))
+BUDGET_S = 120
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.mark.timeout(900)  # a failing case is made smaller, which takes as long again and again
+def test_spark_agrees_with_the_reference_on_random_diagrams(tmp_path: Path) -> None:
+    report = fuzz(1, BUDGET_S, tmp_path, print)
+    assert not report.kept
+    assert report.cases >= 20, report.text()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [14, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(20, 30))])
+def test_replicas_agree_whatever_the_order_the_cuts_and_the_interleaving(seed: int) -> None:
+    assert judge_replicas(random_case(seed, epochs=30)) == []
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("path", REGRESSIONS, ids=[path.stem for path in REGRESSIONS])
+def test_what_failed_once_does_not_fail_again(path: Path) -> None:
+    assert judge(from_yaml(path.read_text())) == []

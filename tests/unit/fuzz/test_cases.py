@@ -1,0 +1,67 @@
+"""Random cases are valid, follow from their seed, and can be kept in a file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from anabranch.query.boxes import Aggregate, Filter, Join
+from anabranch.reference.diagram import ReferenceRun
+from tests.fuzz.cases import Case, from_yaml, random_case, to_yaml
+from tests.fuzz.diagrams import MOST_BOXES, TIME
+from tests.fuzz.scripts import BUSY_S, EPOCH_S, START, epoch_of
+
+
+def cases() -> list[Case]:
+    return [random_case(seed, epochs=3) for seed in range(60)]
+
+
+def test_the_reference_can_evaluate_every_case() -> None:
+    for case in cases():
+        ReferenceRun(case.diagram)
+
+
+def test_together_they_have_every_box_in_many_numbers() -> None:
+    kinds = Counter(type(box).__name__ for case in cases() for box in case.diagram.boxes)
+    assert min(kinds[kind] for kind in ("Filter", "Map", "Union", "Aggregate", "Join", "Source")) >= 20
+    sizes = {len(case.diagram.boxes) - len(case.diagram.sources) for case in cases()}
+    assert sizes >= set(range(1, MOST_BOXES))
+    boxes = [box for case in cases() for box in case.diagram.boxes]
+    assert any(isinstance(box, Filter) and box.otherwise and len(box.predicates) > 1 for box in boxes)
+    assert any(isinstance(box, Aggregate) and box.every_us < box.window_us for box in boxes)
+    assert any(isinstance(box, Join) and "=" not in box.on for box in boxes)
+
+
+def test_nothing_reaches_from_one_epoch_into_another() -> None:
+    for case in cases():
+        longest = sum(
+            box.window_us if isinstance(box, Aggregate) else box.within_us
+            for box in case.diagram.boxes
+            if isinstance(box, Aggregate | Join)
+        )
+        disorder = max(source.disorder_us for source in case.diagram.sources)
+        assert longest + disorder < (EPOCH_S - BUSY_S - 2) * 1_000_000
+        for push in case.script:
+            for row in push.rows:
+                at = row[TIME]
+                assert (at - START) % timedelta(seconds=EPOCH_S) <= timedelta(seconds=BUSY_S + 2)  # type: ignore[operator]
+
+
+def test_a_case_follows_from_its_seed() -> None:
+    assert random_case(7, epochs=3) == random_case(7, epochs=3)
+    assert random_case(7, epochs=3) != random_case(8, epochs=3)
+
+
+def test_epochs_are_counted() -> None:
+    case = random_case(7, epochs=9)
+    assert case.epochs == len({epoch_of(push) for push in case.script if not push.close}) > 5
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_case_reads_back_from_its_file(seed: int) -> None:
+    case = random_case(seed, epochs=2)
+    text = to_yaml(case, ["something is wrong"])
+    assert to_yaml(from_yaml(text), ["something is wrong"]) == text
+    assert from_yaml(text).diagram == case.diagram
