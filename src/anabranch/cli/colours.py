@@ -43,8 +43,13 @@ STATES: Final = {
 """The states of nodes, stages, feeds and writers."""
 
 
+def can_move(stream: TextIO) -> bool:
+    """Whether a line that was written can be written again: on a terminal that is not dumb."""
+    return stream.isatty() and os.environ.get("TERM") != "dumb"
+
+
 def has_colours(stream: TextIO) -> bool:
-    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return can_move(stream) and not os.environ.get("NO_COLOR")
 
 
 def painted(text: str, tone: Tone, *, err: bool = False) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -88,7 +89,7 @@ def _check_writable(file: Path) -> None:
 
 def _perform(scenario: Scenario, signals: Signals) -> Play | None:
     """The play after its end; None if someone stopped it while Spark was starting."""
-    from anabranch.cli.colours import console
+    from anabranch.cli.colours import can_move, console
     from anabranch.demo.play import Play
     from anabranch.demo.scenario import query
     from anabranch.demo.screen import LineScreen, TableScreen
@@ -104,7 +105,7 @@ def _perform(scenario: Scenario, signals: Signals) -> Play | None:
                 node.start()
             signals.check()
             with Play(node, scenario) as play:
-                with TableScreen(page) if page.is_terminal else LineScreen(page) as screen:
+                with TableScreen(page) if can_move(sys.stdout) else LineScreen(page) as screen:
                     play.run(screen.show, lambda: signals.received is not None)
                 return play
         except StopAsked:

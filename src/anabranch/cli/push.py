@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from anabranch.cli import completing
+from anabranch.cli.colours import can_move
 from anabranch.cli.records import Record, batches
 from anabranch.errors import ConfigError, PushRefused
 
@@ -215,17 +216,17 @@ class _Tally:
         self.late += answer.late
 
     def show(self) -> None:
-        live = sys.stderr.isatty()
+        live = can_move(sys.stderr)
         now = time.monotonic()
         if now - self._shown >= (LIVE_S if live else PLAIN_S):
             self._shown = now
             typer.echo(f"\r\x1b[K{self}" if live else str(self), err=True, nl=not live)
 
     def say(self, text: str) -> None:
-        typer.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
+        typer.echo(f"\r\x1b[K{text}" if can_move(sys.stderr) else text, err=True)
 
     def show_all(self, *, as_json: bool) -> None:
-        if sys.stderr.isatty():
+        if can_move(sys.stderr):
             typer.echo("\r\x1b[K", err=True, nl=False)
         typer.echo(json.dumps(self.counts()) if as_json else str(self))
 

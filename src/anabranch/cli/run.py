@@ -15,7 +15,7 @@ import typer
 
 from anabranch import limits
 from anabranch.cli import completing
-from anabranch.cli.colours import Tone, painted
+from anabranch.cli.colours import Tone, can_move, painted
 from anabranch.cli.connecting import connect_query
 from anabranch.cli.stopping import Signals, StopAsked
 from anabranch.cli.values import duration_us, settings, size_bytes
@@ -119,7 +119,7 @@ def run(
         else:
             typer.echo(f"address: {node.address}")
             typer.echo(ways_in_and_out(node.diagram, node.address))
-        _wait(node, signals, for_us, live=sys.stdout.isatty() and not as_json)
+        _wait(node, signals, for_us, live=can_move(sys.stdout) and not as_json)
     except StopAsked:
         pass
     except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark

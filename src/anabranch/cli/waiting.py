@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import typer
 
-from anabranch.cli.colours import Tone, painted
+from anabranch.cli.colours import Tone, can_move, painted
 
 if TYPE_CHECKING:
     from rich.status import Status
@@ -57,13 +57,11 @@ class Waiting:
         return f"{self._seconds()}  {self._for}"
 
     def __enter__(self) -> Self:
-        if (sys.stderr if self._err else sys.stdout).isatty():
+        if can_move(sys.stderr if self._err else sys.stdout):
             from rich.console import Console
 
-            console = Console(stderr=self._err, highlight=False)
-            if not console.is_dumb_terminal:
-                self._spinner = console.status(self)
-                self._spinner.start()
+            self._spinner = Console(stderr=self._err, highlight=False).status(self)
+            self._spinner.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -41,6 +42,14 @@ def test_who_wants_no_colours_gets_none(troubled: str, environment: dict[str, st
     for arguments in (["status", troubled], ["status", "127.0.0.1:1"], ["explain", "absent.py"]):
         _, shown = on_a_terminal(*arguments, **environment)
         assert shown == plain(shown)
+
+
+def test_a_dumb_terminal_gets_whole_lines(address: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("bad\n")
+    _, shown = on_a_terminal("push", address, "ping", str(rows), "--skip-bad", columns=300, TERM="dumb")
+    assert shown.splitlines()[1:] == ["0 rows accepted, 0 repeated, 0 late, 1 skipped"]
+    assert shown.startswith(f"skipped {rows}, line 1: ")
 
 
 def test_json_has_no_colours_on_a_terminal_either(troubled: str) -> None:
