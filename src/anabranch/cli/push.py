@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from anabranch.cli import completing
-from anabranch.cli.colours import can_move
+from anabranch.cli.colours import Tone, can_move, painted
 from anabranch.cli.records import Record, batches
 from anabranch.errors import ConfigError, PushRefused
 
@@ -85,6 +85,8 @@ def push(
     from anabranch.transport.session import connect
 
     chosen = form or _format_of(file)
+    if file == STDIN and sys.stdin.isatty():
+        typer.echo(painted("waiting for rows that you type; Ctrl-D ends", Tone.beside, err=True), err=True)
     with _opened(file) as descriptor, connect(address) as connection:
         feed = _Feed(connection, stream, producer, name="standard input" if file == STDIN else file, skip_bad=skip_bad)
         try:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from anabranch.cli import completing
+from anabranch.cli.colours import Tone, painted
 from anabranch.errors import StreamNotFound
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, Kind
 from anabranch.model.position import Position
@@ -78,6 +79,9 @@ def subscribe(
     with connect(address) as connection:
         begin = start or _default_start(connection, stream, follow, reader)
         with _subscription(connection, stream, begin, follow, reader) as subscription:
+            if begin == "end" and sys.stderr.isatty():
+                hint = f"waiting for new rows of {stream}; Ctrl-C ends, --from start shows those that are there"
+                typer.echo(painted(hint, Tone.beside, err=True), err=True)
             show = _table(subscription.schema.names, boundaries) if chosen is Format.table else _json_lines()
             marks = _Marks(connection, subscription)
             try:

@@ -14,13 +14,13 @@ import termios
 _STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
-def on_a_terminal(*arguments: str, columns: int = 80, **environment: str) -> tuple[int, str]:
+def on_a_terminal(*arguments: str, columns: int = 80, typed: bytes = b"", **environment: str) -> tuple[int, str]:
     """``anabranch`` with these arguments: its exit code and everything that was shown, with its escape sequences."""
-    return shown_by("-m", "anabranch.cli", *arguments, columns=columns, **environment)
+    return shown_by("-m", "anabranch.cli", *arguments, columns=columns, typed=typed, **environment)
 
 
-def shown_by(*arguments: str, columns: int = 80, **environment: str) -> tuple[int, str]:
-    """Python with these arguments."""
+def shown_by(*arguments: str, columns: int = 80, typed: bytes = b"", **environment: str) -> tuple[int, str]:
+    """Python with these arguments; ``typed`` waits for it on the keyboard."""
     main, other = pty.openpty()
     fcntl.ioctl(other, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     inherited = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
@@ -33,6 +33,7 @@ def shown_by(*arguments: str, columns: int = 80, **environment: str) -> tuple[in
         start_new_session=True,
     )
     os.close(other)
+    os.write(main, typed)
     shown = b""
     while True:
         try:
