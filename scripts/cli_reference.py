@@ -16,7 +16,7 @@ from typing import Any, get_args, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from anabranch.cli import app
+from anabranch.cli.app import app
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
@@ -38,6 +38,49 @@ traceback of an error. Errors are printed as `error[code]: …`; what to do is i
 
 A DURATION is a number and a unit: `500ms`, `10s`, `5m`, `1.5h`, `2d`. A SIZE is bytes, or a number and a
 unit: `256MB`, `8GiB`.
+
+On a terminal, tables are as wide as it is and states have colours; `NO_COLOR=1` turns colours off. In a file or a pipe
+there are neither colours nor a width. Progress that is no result goes to standard error where results are for a script.
+
+## Completion
+
+`anabranch --install-completion` teaches the shell it is called from (bash, zsh or fish) to complete commands; open a
+new terminal afterwards. `anabranch --show-completion` prints the script instead. The Tab key then offers commands,
+options, their values, query files (`.py`, `.yaml`, `.yml`), files of rows, and, after the address of a node that
+answers within half a second, its streams. Nothing is run or loaded for it: a query file is not opened.
+
+## JSON
+
+With `--json`, standard output is one JSON object and nothing else. Later versions may add keys; those listed stay.
+Errors are not JSON: they go to standard error as `error[code]: …`, and the exit code says who must act.
+
+| command | keys |
+|---|---|
+| `version --json` | `anabranch`, `python`, `pyspark`, `pyarrow`: versions; null if not installed |
+| `explain --json` | `query`, `problems` (a list, each with code, box, message and remedy), \
+`diagram` (as in YAML; null if there are problems), `columns` (name and type of each column, by arrow), \
+`plans` (by stage; empty without --plan) |
+| `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
+| `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
+| `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \
+`writers`, `streams` |
+| `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
+
+`subscribe --format jsonl` prints one object per row, and `demo --json FILE` writes its summary to a file. What `status`
+has, each by name:
+
+| of each | keys |
+|---|---|
+| node | `state`: starting, running, stopping or failed; `intake`: open, or why it has stopped; \
+`executors`: null without a cluster |
+| source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
+`closed` |
+| feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |
+| stage | `state`, `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
+`running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
+| writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |
+| stream | `kind`, `incarnation`, `rows`, `bytes`, `first_id`, `last_id`, `rows_in`, \
+`readers` (each with `seq`, `lag_rows`), `cut_off` (readers that fell too far behind) |
 """
 
 

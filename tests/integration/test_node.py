@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,6 +16,7 @@ import pytest
 import anabranch as ab
 from anabranch.node.node import Node
 from tests.spark import running
+from tests.unit.docs.pages import documented_keys
 
 pytestmark = pytest.mark.spark
 
@@ -192,6 +194,10 @@ def test_statistics_count_what_went_in_and_out(node: Node) -> None:
     assert statistics["sources"]["timed"]["rows_in"] >= 5
     assert all(stage["state"] == "running" and stage["batches"] > 0 for stage in statistics["stages"].values())
     assert statistics["streams"]["passed"]["rows_in"] >= 3
+    assert statistics.keys() == documented_keys("status --json")
+    for thing in ("source", "stage", "stream"):
+        told = json.dumps(statistics[f"{thing}s"])
+        assert [key for key in documented_keys(thing) if f'"{key}": ' not in told] == []
 
 
 def test_a_join_sees_neither_null_as_equal_nor_the_predicates_of_the_other_side(

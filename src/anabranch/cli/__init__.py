@@ -2,16 +2,28 @@
 
 Exit codes: 0 done (also after SIGTERM and ``--for``), 2 what you wrote or sent must change, 3 whoever runs the node
 must act, 70 a bug, 130 ended by Ctrl-C. Spark, Arrow and Rich are imported inside of the verbs that need them, so that
-``--help`` and mistyped options are answered at once.
+``--help``, mistyped options and the Tab key are answered at once.
 """
 
 from __future__ import annotations
 
-from anabranch.cli.app import app
+import os
+import sys
+from typing import Final
 
-__all__ = ["app", "main"]
+__all__ = ["INTERRUPTED", "main"]
+
+INTERRUPTED: Final = 130
+"""What a shell expects of a program that Ctrl-C ended: 128 + SIGINT."""
 
 
 def main() -> None:
     """The entry point of the ``anabranch`` program."""
-    app(prog_name="anabranch")
+    try:
+        from anabranch.cli.app import app
+        from anabranch.cli.completing import join_words
+
+        join_words(os.environ)
+        app(prog_name="anabranch")
+    except KeyboardInterrupt:  # before a verb has begun
+        sys.exit(INTERRUPTED)

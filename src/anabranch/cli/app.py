@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from anabranch.cli import demo, explain, prepare, push, run, status, subscribe, version
+from anabranch.cli import INTERRUPTED, demo, explain, prepare, push, run, status, subscribe, version
+from anabranch.cli.colours import Tone, painted
 from anabranch.cli.reader import reader
 from anabranch.cli.source import source
-from anabranch.errors import AnabranchError, InvariantBroken
-
-INTERRUPTED: Final = 130
-"""What a shell expects of a program that Ctrl-C ended: 128 + SIGINT."""
+from anabranch.errors import AnabranchError, DiskFull, InvariantBroken
 
 
 class _Program(TyperGroup):
@@ -44,7 +43,6 @@ app = typer.Typer(
     name="anabranch",
     cls=_Program,
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -55,7 +53,15 @@ app = typer.Typer(
 def program(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
-    """Streaming queries as replicas that race across sites, on Apache Spark."""
+    """Streaming queries as replicas that race across sites, on Apache Spark.
+
+    \b
+    Examples:
+      anabranch demo
+      anabranch run examples/slow_paths.py --port 7700
+      anabranch status 127.0.0.1:7700
+      anabranch --install-completion
+    """
 
 
 for verb in (run.run, explain.explain, push.push, subscribe.subscribe, status.status):
@@ -69,10 +75,13 @@ app.command()(version.version)
 
 def _report(error: Exception, *, hint: bool) -> int:
     """Prints the error for people and returns its exit code."""
+    if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+        error = DiskFull("There is no space left where the output goes.", remedy="Make room, or write elsewhere.")
     if isinstance(error, AnabranchError):
-        typer.echo(f"error[{error.code}]: {error}", err=True)
+        typer.echo(f"{painted(f'error[{error.code}]:', Tone.bad, err=True)} {error}", err=True)
         return error.exit_code
-    typer.echo(f"error[unexpected]: {type(error).__name__}: {error}", err=True)
+    label = painted("error[unexpected]:", Tone.bad, err=True)
+    typer.echo(f"{label} {type(error).__name__}: {error}", err=True)
     if hint:
         typer.echo("This is a bug in Anabranch: run `anabranch --debug ...` for the traceback.", err=True)
     return InvariantBroken.exit_code

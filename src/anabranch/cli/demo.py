@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import signal
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -55,8 +57,8 @@ def demo(
     if for_us < SHORTEST_US:
         raise typer.BadParameter(f"At least {format_duration(SHORTEST_US)}.", param_hint="--for")
     for file in (None if no_plot else plot, json_file):
-        if file is not None and not file.absolute().parent.is_dir():
-            raise ConfigError(f"There is no directory for {file}.", remedy="Make it first, or name another file.")
+        if file is not None:
+            _check_writable(file)
     from anabranch.demo.scenario import Scenario
 
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
@@ -76,17 +78,25 @@ def demo(
     raise typer.Exit(signals.exit_code or (0 if summary.is_right else NOT_RIGHT))
 
 
+def _check_writable(file: Path) -> None:
+    """Told before the demo, not after it."""
+    directory = file.absolute().parent
+    if not directory.is_dir():
+        raise ConfigError(f"There is no directory for {file}.", remedy="Make it first, or name another file.")
+    if file.is_dir() or not os.access(file if file.exists() else directory, os.W_OK):
+        raise ConfigError(f"{file} cannot be written.", remedy="Name another file.")
+
+
 def _perform(scenario: Scenario, signals: Signals) -> Play | None:
     """The play after its end; None if someone stopped it while Spark was starting."""
-    from rich.console import Console
-
+    from anabranch.cli.colours import can_move, console
     from anabranch.demo.play import Play
     from anabranch.demo.scenario import query
     from anabranch.demo.screen import LineScreen, TableScreen
     from anabranch.engine.session import close_session
     from anabranch.node.node import Node
 
-    console = Console(highlight=False)
+    page = console()
     waiting = Waiting(signals.check, done=f"six servers report for {scenario.seconds:.0f} s; Ctrl-C ends it early")
     with tempfile.TemporaryDirectory(prefix="anabranch-demo-") as state:
         node = Node(query(), state, progress=waiting.progress)
@@ -95,7 +105,7 @@ def _perform(scenario: Scenario, signals: Signals) -> Play | None:
                 node.start()
             signals.check()
             with Play(node, scenario) as play:
-                with TableScreen(console) if console.is_terminal else LineScreen(console) as screen:
+                with TableScreen(page) if can_move(sys.stdout) else LineScreen(page) as screen:
                     play.run(screen.show, lambda: signals.received is not None)
                 return play
         except StopAsked:
@@ -109,15 +119,14 @@ def _perform(scenario: Scenario, signals: Signals) -> Play | None:
 
 
 def _tell(summary: Summary) -> None:
-    from rich.console import Console
-
+    from anabranch.cli.colours import console
     from anabranch.demo.screen import latency_line, summary_table
 
-    console = Console(highlight=False)
-    console.print()
-    console.print(summary_table(summary))
+    page = console()
+    page.print()
+    page.print(summary_table(summary))
     for line in (latency_line(summary), "", *summary.words(), ""):
-        console.print(line, soft_wrap=True, markup=False)
+        page.print(line, soft_wrap=True, markup=False)
 
 
 def _draw(play: Play, file: Path) -> None:

@@ -3,47 +3,86 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anabranch.cli import completing
+from anabranch.cli.waiting import Waiting
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from anabranch.errors import Problem
     from anabranch.query.boxes import Diagram
+    from anabranch.query.builder import Query
 
 
 def explain(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The query: a .py or .yaml file.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The query: a .py or .yaml file.", autocompletion=completing.query_file),
+    ],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid flowchart.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show the plan of each stage too.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One object, as JSON, also of a query with problems.")
+    ] = False,
 ) -> None:
-    """Check a query and draw it, with the columns on its arrows. Nothing runs, and without --plan no Spark starts.
+    """Check a query and draw it, with the columns on its arrows.
+
+    Nothing runs, and without --plan no Spark starts. Exit code 2 if the query has problems.
 
     \b
     Examples:
       anabranch explain examples/slow_paths.py
       anabranch explain examples/slow_paths.yaml --mermaid > slow_paths.mmd
+      anabranch explain examples/slow_paths.yaml --json | jq -r '.problems[].message'
     """
     from anabranch.errors import QueryError
     from anabranch.query.draw import as_mermaid, as_text
     from anabranch.query.files import load
-    from anabranch.query.validate import validate
 
-    diagram = load(file).diagram()
-    typer.echo((as_mermaid if mermaid else as_text)(diagram), nl=False)
-    problems = validate(diagram)
+    if as_json and mermaid:
+        raise typer.BadParameter("It is either --mermaid or --json.", param_hint="--json")
+    query = load(file)
+    diagram, problems = query.diagram(), query.validate()
+    if not as_json:
+        typer.echo((as_mermaid if mermaid else as_text)(diagram), nl=False)
+    plans = _plans(diagram) if plan and not problems else {}
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(_found(query, problems, plans), indent=2))
+    for stage, text in {} if as_json else plans.items():
+        typer.echo(f"\nstage {stage}\n{text}")
     if problems:
         raise QueryError(diagram.name, problems)
-    if plan:
-        _show_plans(diagram)
 
 
-def _show_plans(diagram: Diagram) -> None:
+def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> dict[str, Any]:
+    """What scripts get. A query with problems has no diagram: it may be one that cannot be written down."""
+    from dataclasses import asdict
+
+    from anabranch.query.schema import schemas
+
+    columns = schemas(query.diagram())
+    return {
+        "query": query.name,
+        "problems": [asdict(problem) for problem in problems],
+        "diagram": None if problems else query.to_dict(),
+        "columns": {str(arrow): {each.name: each.type for each in schema} for arrow, schema in columns.items()},
+        "plans": plans,
+    }
+
+
+def _plans(diagram: Diagram) -> dict[str, str]:
     from anabranch.engine.plan import stage_plans
     from anabranch.engine.session import close_session
 
-    typer.echo("starting Spark for the plans ...", err=True)
     try:
-        for stage, text in stage_plans(diagram):
-            typer.echo(f"\nstage {stage}\n{text}")
+        with Waiting(done="planned", err=True) as waiting:
+            waiting.progress("starting Spark for the plans")
+            return dict(stage_plans(diagram))
     finally:
         close_session()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from anabranch.cli import completing
+from anabranch.cli.colours import Tone, can_move, painted
 from anabranch.cli.records import Record, batches
 from anabranch.errors import ConfigError, PushRefused
 
@@ -47,8 +50,15 @@ SUFFIXES: Final = {
 
 def push(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The source to push to.")],
-    file: Annotated[str, typer.Argument(metavar="FILE|-", help="The rows; - is standard input.")] = STDIN,
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The source to push to.", autocompletion=completing.source)
+    ],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|-", help="The rows; - is standard input.", autocompletion=completing.files(*SUFFIXES)
+        ),
+    ] = STDIN,
     form: Annotated[
         Format | None, typer.Option("--format", help="How they are written. [default: as the file's suffix says]")
     ] = None,
@@ -57,6 +67,7 @@ def push(
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=50_000, help="Rows that are sent at once.")] = 1_000,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Report bad rows and go on without them.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, also after an error.")] = False,
 ) -> None:
     """Push rows to a source, as JSON lines or as CSV with a header.
 
@@ -69,17 +80,20 @@ def push(
     Examples:
       anabranch push 127.0.0.1:7700 ping pings.jsonl --producer agent1
       tail -f pings.csv | anabranch push 127.0.0.1:7700 ping - --format csv
+      anabranch push 127.0.0.1:7700 ping pings.csv --skip-bad --json | jq .skipped
     """
     from anabranch.transport.session import connect
 
     chosen = form or _format_of(file)
+    if file == STDIN and sys.stdin.isatty():
+        typer.echo(painted("waiting for rows that you type; Ctrl-D ends", Tone.beside, err=True), err=True)
     with _opened(file) as descriptor, connect(address) as connection:
         feed = _Feed(connection, stream, producer, name="standard input" if file == STDIN else file, skip_bad=skip_bad)
         try:
             for records in batches(descriptor, max_rows=batch, quoted=chosen is Format.csv):
                 feed.send(records, chosen)
         finally:
-            feed.finish()
+            feed.finish(as_json=as_json)
 
 
 def _format_of(file: str) -> Format:
@@ -134,8 +148,8 @@ class _Feed:
         self._send_new(records[known:], form)
         self._tally.show()
 
-    def finish(self) -> None:
-        self._tally.show_all()
+    def finish(self, *, as_json: bool) -> None:
+        self._tally.show_all(as_json=as_json)
 
     def _send_new(self, records: list[Record], form: Format) -> None:
         while records:
@@ -204,19 +218,27 @@ class _Tally:
         self.late += answer.late
 
     def show(self) -> None:
-        live = sys.stderr.isatty()
+        live = can_move(sys.stderr)
         now = time.monotonic()
         if now - self._shown >= (LIVE_S if live else PLAIN_S):
             self._shown = now
             typer.echo(f"\r\x1b[K{self}" if live else str(self), err=True, nl=not live)
 
     def say(self, text: str) -> None:
-        typer.echo(f"\r\x1b[K{text}" if sys.stderr.isatty() else text, err=True)
+        typer.echo(f"\r\x1b[K{text}" if can_move(sys.stderr) else text, err=True)
 
-    def show_all(self) -> None:
-        if sys.stderr.isatty():
+    def show_all(self, *, as_json: bool) -> None:
+        if can_move(sys.stderr):
             typer.echo("\r\x1b[K", err=True, nl=False)
-        typer.echo(str(self))
+        typer.echo(json.dumps(self.counts()) if as_json else str(self))
+
+    def counts(self) -> dict[str, int]:
+        return {
+            "accepted": self.accepted,
+            "repeated": self.repeated,
+            "late": self.late,
+            "skipped": self.skipped,
+        }
 
     def __str__(self) -> str:
         skipped = f", {self.skipped:,} skipped" if self.skipped else ""

@@ -6,21 +6,32 @@ from typing import Annotated
 
 import typer
 
-reader = typer.Typer(no_args_is_help=True, help="Act on a named reader: forget it.", rich_markup_mode=None)
+from anabranch.cli import completing
+
+reader = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @reader.callback()
 def _verbs() -> None:
-    """Act on a named reader of a stream."""
+    """Act on a named reader of a stream: forget it.
+
+    \b
+    Example:
+      anabranch reader forget 127.0.0.1:7700 network_problems dashboard
+    """
 
 
 @reader.command()
 def forget(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="The stream it reads.")],
+    stream: Annotated[
+        str, typer.Argument(metavar="STREAM", help="The stream it reads.", autocompletion=completing.stream)
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The reader, as `anabranch status` shows it.")],
 ) -> None:
-    """Forget a named reader: the log keeps nothing for it any more.
+    """Forget a named reader.
+
+    The log keeps nothing for it any more.
 
     \b
     Example:

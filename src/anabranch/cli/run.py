@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import signal
@@ -13,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from anabranch import limits
+from anabranch.cli import completing
+from anabranch.cli.colours import Tone, can_move, painted
 from anabranch.cli.connecting import connect_query
 from anabranch.cli.stopping import Signals, StopAsked
 from anabranch.cli.values import duration_us, settings, size_bytes
@@ -27,7 +30,10 @@ LOOK_S: Final = 0.2
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="The query: a .py or .yaml file.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The query: a .py or .yaml file.", autocompletion=completing.query_file),
+    ],
     state: Annotated[
         Path | None, typer.Option(help="Where the node keeps its state. [default: .anabranch/QUERY here]")
     ] = None,
@@ -48,7 +54,7 @@ def run(
         typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen at; 0 takes any free one.")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen at; 0 takes any free one.")] = 0,
     master: Annotated[str, typer.Option(help="Which Spark: local[*], spark://host:7077, yarn ...")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Rows that one batch reads at most.")] = limits.BATCH_ROWS,
@@ -64,6 +70,9 @@ def run(
     disk_reserve: Annotated[
         int, typer.Option(parser=size_bytes, metavar="SIZE", help="Free space below which intake stops.")
     ] = f"{limits.DISK_RESERVE_BYTES >> 20}MiB",  # type: ignore[assignment]
+    as_json: Annotated[
+        bool, typer.Option("--json", help="When it runs, one line of JSON; all else goes to standard error.")
+    ] = False,
 ) -> None:
     """Run a query on this machine until Ctrl-C, SIGTERM or --for.
 
@@ -72,7 +81,7 @@ def run(
     after SIGTERM and --for, 130 after Ctrl-C, 3 when every stage has failed.
 
     \b
-    Example:
+    Examples:
       anabranch run examples/slow_paths.py --state /var/lib/slow_paths --port 7700
       anabranch run examples/slow_paths.py --source load=generator:rate=100 --output slow_per_target=jsonl:slow.jsonl
     """
@@ -97,16 +106,20 @@ def run(
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or Path(".anabranch", query.name)
     signals = Signals()
-    waiting = Waiting(signals.check)
+    waiting = Waiting(signals.check, err=as_json)
     node = Node(query, where, chosen, progress=waiting.progress)
-    typer.echo(f"query {query.name}, state directory {where}{'' if state else ' (--state gives another)'}")
+    other = "" if state else " (--state gives another)"
+    typer.echo(f"query {query.name}, state directory {where}{other}", err=as_json)
     try:
         with waiting:
             node.start()
         signals.check()
-        typer.echo(f"address: {node.address}")
-        typer.echo(ways_in_and_out(node.diagram, node.address))
-        _wait(node, signals, for_us)
+        if as_json:
+            typer.echo(json.dumps({"query": query.name, "state": str(where.absolute()), "address": node.address}))
+        else:
+            typer.echo(f"address: {node.address}")
+            typer.echo(ways_in_and_out(node.diagram, node.address))
+        _wait(node, signals, for_us, live=can_move(sys.stdout) and not as_json)
     except StopAsked:
         pass
     except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
@@ -114,13 +127,12 @@ def run(
     finally:
         node.stop()
         close_session()
-    typer.echo("stopped")
+    typer.echo("stopped", err=as_json)
     raise typer.Exit(signals.exit_code)
 
 
-def _wait(node: Node, signals: Signals, for_us: int | None) -> None:
+def _wait(node: Node, signals: Signals, for_us: int | None, *, live: bool) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
-    live = sys.stdout.isatty()
     started = time.monotonic()
     told: set[str] = set()
     new_line = "\n" if live else ""  # below the line that moves
@@ -129,12 +141,13 @@ def _wait(node: Node, signals: Signals, for_us: int | None) -> None:
         for stage, error in failed.items():
             if stage not in told and error is not failure:
                 others = "" if failure else " The other stages go on."
-                typer.echo(f"{new_line}error[{error.code}]: {error}{others}", err=True)
+                label = painted(f"error[{error.code}]:", Tone.bad, err=True)
+                typer.echo(f"{new_line}{label} {error}{others}", err=True)
         told |= failed.keys()
         if failure is not None:
             raise failure
         if live:
-            line = running_line(node.statistics())[: shutil.get_terminal_size().columns - 1]
+            line = running_line(node.statistics(), shutil.get_terminal_size().columns - 1)
             typer.echo(f"\r\x1b[K{line}", nl=False)
         time.sleep(LOOK_S)
     if live:

@@ -17,6 +17,8 @@ from anabranch.model.times import SECOND
 WIDEST: Final = 48
 """Characters of one cell; longer texts are cut."""
 
+NARROWEST: Final = 8
+"""Characters that a text keeps also where the terminal has no room for it."""
 
 _ERA_DAYS: Final = 146_097
 """Days of 400 years, after which the calendar repeats itself."""
@@ -67,32 +69,51 @@ def _json_value(value: object) -> object:
 
 
 class GrowingTable:
-    """Lines of a table whose rows are not all known. A wider value widens its column, and the heading comes again."""
+    """Lines of a table whose rows are not all known. A wider value widens its column, and the heading comes again.
 
-    def __init__(self, columns: Sequence[str]) -> None:
+    Where the lines would be longer than ``line_width``, the widest texts are cut, with a sign; numbers never are.
+    """
+
+    def __init__(self, columns: Sequence[str], line_width: int | None = None) -> None:
         self._columns = columns
+        self._line_width = line_width
         self._widths = [0] * len(columns)
+        self._numeric = [False] * len(columns)
 
     def lines(self, rows: Iterable[Mapping[str, object]]) -> list[str]:
         cells = [[(_cell(row[name]), _is_number(row[name])) for name in self._columns] for row in rows]
-        widths = [
-            max(known, len(name), *(len(line[index][0]) for line in cells))
-            for index, (name, known) in enumerate(zip(self._columns, self._widths, strict=True))
-        ]
+        for line in cells:
+            self._numeric = [known or number for known, (_, number) in zip(self._numeric, line, strict=True)]
+        widths = self._fitted(
+            [
+                max(known, len(name), *(len(line[index][0]) for line in cells))
+                for index, (name, known) in enumerate(zip(self._columns, self._widths, strict=True))
+            ]
+        )
         heading = self._heading(widths) if widths != self._widths else []
         self._widths = widths
         return heading + [self._line(line) for line in cells]
 
+    def _fitted(self, widths: list[int]) -> list[int]:
+        """The widths, with those of texts made smaller until a line fits or none can be made smaller."""
+        texts = [index for index, numeric in enumerate(self._numeric) if not numeric]
+        while self._line_width is not None and texts and sum(widths) + 2 * (len(widths) - 1) > self._line_width:
+            widest = max(texts, key=lambda index: widths[index])
+            if widths[widest] <= NARROWEST:
+                break
+            widths[widest] -= 1
+        return widths
+
     def _heading(self, widths: Sequence[int]) -> list[str]:
         pairs = list(zip(self._columns, widths, strict=True))
         return [
-            "  ".join(name.ljust(width) for name, width in pairs).rstrip(),
+            "  ".join(_cut(name, width).ljust(width) for name, width in pairs).rstrip(),
             "  ".join("─" * width for _, width in pairs),
         ]
 
     def _line(self, cells: Sequence[tuple[str, bool]]) -> str:
         padded = [
-            text.rjust(width) if number else text.ljust(width)
+            text.rjust(width) if number else _cut(text, width).ljust(width)
             for (text, number), width in zip(cells, self._widths, strict=True)
         ]
         return "  ".join(padded).rstrip()
@@ -103,7 +124,11 @@ def _cell(value: object) -> str:
         return "NULL"
     text = f"{value:.6g}" if isinstance(value, float) else str(_json_value(value))
     text = text.replace("\n", "\\n").replace("\t", "\\t")
-    return text if len(text) <= WIDEST else text[: WIDEST - 1] + "…"
+    return _cut(text, WIDEST)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def _is_number(value: object) -> bool:

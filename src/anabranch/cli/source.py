@@ -6,23 +6,32 @@ from typing import Annotated
 
 import typer
 
-source = typer.Typer(no_args_is_help=True, help="Act on a source: close a lane.", rich_markup_mode=None)
+from anabranch.cli import completing
+
+source = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
 @source.callback()
 def _verbs() -> None:
-    """Act on a source of a running node."""
+    """Act on a source of a running node: close a lane.
+
+    \b
+    Example:
+      anabranch source close 127.0.0.1:7700 ping agent2
+    """
 
 
 @source.command()
 def close(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
-    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source.")],
+    name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source.", autocompletion=completing.source)],
     lane: Annotated[
         str | None, typer.Argument(metavar="LANE", help="The lane: a producer. Not needed if there is one only.")
     ] = None,
 ) -> None:
-    """Close a lane for ever: it takes no more rows, and nothing waits for it.
+    """Close a lane for ever.
+
+    It takes no more rows, and nothing waits for it.
 
     \b
     Example:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from anabranch.cli.colours import STATES, Tone
+from anabranch.cli.tables import print_table, table
 from anabranch.model.times import CLOSED_US, SECOND, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
 BEHIND_US: Final = 3 * SECOND
 """How far lanes may be apart before one counts as the one that all wait for: idle lanes speak once a second."""
+
+WAITS: Final = "Everything waits for lane"
 
 
 def status(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Show how a node is: its sources and lanes, its Spark stages, its streams and their readers.
+    """Show how a node is, and whom it waits for.
+
+    Its sources and their lanes, feeds, Spark stages, writers, and its streams with their readers.
 
     \b
     Examples:
@@ -40,35 +48,55 @@ def status(
 
 
 def _show(found: dict[str, Any]) -> None:
-    from rich.console import Console
+    from anabranch.cli.colours import console as make_console
 
-    console = Console(highlight=False, soft_wrap=False)
+    console = make_console()
+    with console.capture() as captured:  # written at once: Rich has its own view of a closed pipe
+        _draw(console, found)
+    typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
+
+
+def _draw(console: Console, found: dict[str, Any]) -> None:
+    from rich.text import Text
+
     intake = "" if found["intake"] == "open" else f"  {found['intake']}"
-    console.print(
-        f"query {found['query']} at {found['address']}: {found['state']}, up {_seconds(found['uptime_s'])}{intake}",
-        markup=False,
-    )
-    _print(console, _sources(found["sources"]))
+    head = Text(f"query {found['query']} at {found['address']}: ").append_text(_state(found["state"]))
+    head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
+    console.print(head)
+    print_table(console, _sources(found["sources"]))
     if found.get("feeds"):
-        _print(console, _feeds(found["feeds"]))
+        print_table(console, _feeds(found["feeds"]))
     if found["stages"]:
-        _print(console, _stages(found["stages"]))
+        print_table(console, _stages(found["stages"]))
     if found.get("writers"):
-        _print(console, _writers(found["writers"]))
-    _print(console, _streams(found["streams"]))
-    console.print(slowest_lane(found), markup=False)
+        print_table(console, _writers(found["writers"]))
+    print_table(console, _streams(found["streams"]))
+    console.print()
+    lane = slowest_lane(found)
+    _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
     if found.get("executors") == 0:
-        console.print("Batches wait for executors: the cluster needs workers with free cores and memory.")
+        words = "Batches wait for executors: the cluster needs workers with free cores and memory."
+        _say(console, words, Tone.waits)
+    for trouble in _troubles(found):
+        _say(console, trouble, Tone.bad)
+
+
+def _say(console: Console, sentence: str, style: str) -> None:
+    """One line: where it is longer than the terminal, a command in it can still be copied as a whole."""
+    console.print(sentence, style=style, markup=False, soft_wrap=True)
+
+
+def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, stage in found["stages"].items():
         if stage["error"]:
-            console.print(f"stage {name}: {stage['error']}", markup=False)
+            yield f"stage {name}: {stage['error']}"
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
-            console.print(f"feed of {name}: {feed['error']}", markup=False)
+            yield f"feed of {name}: {feed['error']}"
     for name, writers in found.get("writers", {}).items():
         for writer in writers.values():
             if writer["error"]:
-                console.print(f"writer of {name}: {writer['error']}", markup=False)
+                yield f"writer of {name}: {writer['error']}"
 
 
 def slowest_lane(found: dict[str, Any]) -> str:
@@ -83,73 +111,73 @@ def slowest_lane(found: dict[str, Any]) -> str:
     source, _, lane = slowest.partition("/")
     remedy = f"If nothing more comes from it: anabranch source close {found['address']} {source} {lane}"
     if facts["punctuation_us"] == 0:
-        return f"Everything waits for lane {slowest}, which has not sent anything yet. {remedy}"
+        return f"{WAITS} {slowest}, which has not sent anything yet. {remedy}"
     behind_us = first - facts["punctuation_us"]
     if behind_us < BEHIND_US:
         return f"No lane holds the others. The slowest, {slowest}, is at {format_time(facts['punctuation_us'])}."
     silent = _seconds(facts["silent_us"] / SECOND)
     return (
-        f"Everything waits for lane {slowest}: it is at {format_time(facts['punctuation_us'])}, "
+        f"{WAITS} {slowest}: it is at {format_time(facts['punctuation_us'])}, "
         f"{_seconds(behind_us / SECOND)} of stream time behind the first, and silent for {silent}. {remedy}"
     )
 
 
 def _sources(sources: dict[str, Any]) -> Table:
-    table = _table("sources", "lane", ">entries", "punctuation", ">silent for", "")
+    made = table("sources", "lane", ">entries", "punctuation", ">silent for", "")
     for name, source in sources.items():
         late = f", {source['late_rows']:,} late" if source["late_rows"] else ""
-        table.add_row(name, f"{source['rows_in']:,} rows in{late}", style="bold")
+        made.add_row(name, "", "", "", f"{source['rows_in']:,} rows in{late}", style="bold")
         for lane, facts in source["lanes"].items():
             closed = facts["closed"]
-            table.add_row(
+            made.add_row(
                 f"  {lane}",
                 f"{facts['next_number'] - 1:,}",
                 _time(facts["punctuation_us"]),
                 "" if closed else _seconds(facts["silent_us"] / SECOND),
                 "closed" if closed else "",
             )
-    return table
+    return made
 
 
 def _feeds(feeds: dict[str, Any]) -> Table:
-    table = _table("feeds", "source", "feed", "state", ">rows in", "position", ">behind")
+    made = table("feeds", "source", "=feed", "=state", ">rows in", "position", ">behind")
     for name, feed in feeds.items():
         behind = _seconds(feed["lag_us"] / SECOND) if feed["lag_us"] else ""
-        table.add_row(name, feed["kind"], feed["state"], f"{feed['rows']:,}", feed["position"], behind)
-    return table
+        made.add_row(name, feed["kind"], _state(feed["state"]), f"{feed['rows']:,}", feed["position"], behind)
+    return made
 
 
 def _stages(stages: dict[str, Any]) -> Table:
-    table = _table("stages", "stage", "state", ">lag rows", ">rows out", ">batches", ">batch ms", "waits for")
+    made = table("stages", "stage", "=state", ">lag rows", ">rows out", ">batches", ">batch ms", "waits for")
     for name, stage in stages.items():
         waits = stage["waits_for"]
-        table.add_row(
+        made.add_row(
             name,
-            stage["state"],
+            _state(stage["state"]),
             f"{sum(facts['lag_rows'] for facts in stage['inputs'].values()):,}",
             f"{stage['rows_out']:,}",
             f"{stage['batches']:,}",
             f"{stage['batch_ms']:,.0f}",
             f"{waits['origin']} at {_time(waits['punctuation_us'])}" if waits else "",
         )
-    return table
+    return made
 
 
 def _writers(outputs: dict[str, Any]) -> Table:
-    table = _table("writers", "output", "writer", "state", ">rows", ">last id", ">lag rows")
+    made = table("writers", "output", "writer", "=state", ">rows", ">last id", ">lag rows")
     for name, writers in outputs.items():
         for key, writer in writers.items():
             numbers = (f"{writer[fact]:,}" for fact in ("rows", "position", "lag_rows"))
-            table.add_row(name, key, writer["state"], *numbers)
-    return table
+            made.add_row(name, key, _state(writer["state"]), *numbers)
+    return made
 
 
 def _streams(streams: dict[str, Any]) -> Table:
-    table = _table("streams", "stream", "kind", ">rows", ">size", ">ids", "incarnation", "readers")
+    made = table("streams", "stream", "=kind", ">rows", ">size", ">ids", "=incarnation", "readers")
     for name, log in streams.items():
         readers = [f"{reader} ({facts['lag_rows']:,} behind)" for reader, facts in log["readers"].items()]
         readers += [f"{reader} (cut off)" for reader in log["cut_off"]]
-        table.add_row(
+        made.add_row(
             name,
             log["kind"],
             f"{log['rows']:,}",
@@ -158,23 +186,13 @@ def _streams(streams: dict[str, Any]) -> Table:
             log["incarnation"],
             "\n".join(readers),
         )
-    return table
+    return made
 
 
-def _table(title: str, *columns: str) -> Table:
-    """A plain table; ``>`` before a column's name aligns it to the right."""
-    from rich import box
-    from rich.table import Table
+def _state(state: str) -> Text:
+    from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in columns:
-        table.add_column(name.removeprefix(">"), justify="right" if name.startswith(">") else "left", overflow="fold")
-    return table
-
-
-def _print(console: Console, table: Table) -> None:
-    console.print()
-    console.print(table)
+    return Text(state, style=STATES.get(state, ""))
 
 
 def _time(us: int) -> str:

@@ -13,7 +13,8 @@ import sys
 from types import FrameType
 from typing import Final
 
-INTERRUPTED: Final = 128 + signal.SIGINT
+from anabranch.cli import INTERRUPTED
+
 _STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -10,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from anabranch.cli import completing
+from anabranch.cli.colours import Tone, painted
 from anabranch.errors import StreamNotFound
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, Kind
 from anabranch.model.position import Position
@@ -37,13 +40,17 @@ class Format(StrEnum):
 
 def subscribe(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
-    stream: Annotated[str, typer.Argument(metavar="STREAM", help="An output, a source, or SOURCE.late.")],
+    stream: Annotated[
+        str,
+        typer.Argument(metavar="STREAM", help="An output, a source, or SOURCE.late.", autocompletion=completing.stream),
+    ],
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="start|end|INCARNATION:ID",
             help="Where to begin. [default: end; start with --no-follow; with --reader where it was]",
+            autocompletion=completing.beginning,
         ),
     ] = None,
     form: Annotated[
@@ -72,6 +79,9 @@ def subscribe(
     with connect(address) as connection:
         begin = start or _default_start(connection, stream, follow, reader)
         with _subscription(connection, stream, begin, follow, reader) as subscription:
+            if begin == "end" and sys.stderr.isatty():
+                hint = f"waiting for new rows of {stream}; Ctrl-C ends, --from start shows those that are there"
+                typer.echo(painted(hint, Tone.beside, err=True), err=True)
             show = _table(subscription.schema.names, boundaries) if chosen is Format.table else _json_lines()
             marks = _Marks(connection, subscription)
             try:
@@ -142,7 +152,8 @@ def _table(names: list[str], boundaries: bool) -> Any:
     from anabranch.cli.shown import GrowingTable
 
     header = [KIND, ID, STIME, ORIGIN] if boundaries else [ID, STIME]
-    table = GrowingTable([*header, *[name for name in names if name not in HEADER]])
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    table = GrowingTable([*header, *[name for name in names if name not in HEADER]], width)
 
     def show(rows: list[Row]) -> None:
         named = [row | {KIND: Kind(row[KIND]).name} for row in rows]

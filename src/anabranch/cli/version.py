@@ -2,27 +2,40 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as version_of
+from typing import Annotated, Final
 
 import typer
 
+PACKAGES: Final = ("anabranch", "pyspark", "pyarrow")
 
-def version() -> None:
+
+def version(
+    as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON.")] = False,
+) -> None:
     """Show the version of Anabranch, Python, PySpark and PyArrow.
 
     \b
-    Example:
+    Examples:
       anabranch version
+      anabranch version --json | jq -r .pyspark
     """
     from platform import python_version
 
-    typer.echo(f"anabranch {_version_of('anabranch')}")
-    typer.echo(f"python {python_version()}, pyspark {_version_of('pyspark')}, pyarrow {_version_of('pyarrow')}")
+    found = {"python": python_version()} | {package: _version_of(package) for package in PACKAGES}
+    if as_json:
+        import json
+
+        typer.echo(json.dumps(found))
+        return
+    told = {package: each or "(not installed)" for package, each in found.items()}
+    typer.echo(f"anabranch {told['anabranch']}")
+    typer.echo(f"python {told['python']}, pyspark {told['pyspark']}, pyarrow {told['pyarrow']}")
 
 
-def _version_of(package: str) -> str:
+def _version_of(package: str) -> str | None:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        return version_of(package)
+        return version(package)
     except PackageNotFoundError:
-        return "(not installed)"
+        return None

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import typer
 
+from anabranch.cli.colours import Tone, can_move, painted
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -28,40 +30,54 @@ _SAMPLES: Final[dict[str, object]] = {
 
 
 class Waiting:
-    """Lines that say what the start is doing, with the seconds since it began; on a terminal also a moving one.
+    """Lines that say what the start waits for, with the seconds since it began; on a terminal the last one moves.
 
-    ``between`` is called after each line: it may end the start by raising. ``done`` is the last line.
+    ``between`` is called after each line: it may end the start by raising. ``done`` is the last line. With ``err`` all
+    goes to standard error, because standard output is for a script.
     """
 
-    def __init__(self, between: Callable[[], None] = lambda: None, *, done: str = "running") -> None:
+    def __init__(self, between: Callable[[], None] = lambda: None, *, done: str = "running", err: bool = False) -> None:
         self._between = between
         self._done = done
+        self._err = err
         self._began = time.monotonic()
         self._for = ""
+        self._for_since = ""
         self._spinner: Status | None = None
 
     def progress(self, text: str) -> None:
         if text != self._for:
-            typer.echo(f"{self._seconds()}  {text}")
-        self._for = text
+            self._end_step()
+            self._for, self._for_since = text, self._seconds()
+            if self._spinner is None:
+                self._say(self._for_since, text)
         self._between()
 
     def __rich__(self) -> str:
         return f"{self._seconds()}  {self._for}"
 
     def __enter__(self) -> Self:
-        if sys.stdout.isatty():
+        if can_move(sys.stderr if self._err else sys.stdout):
             from rich.console import Console
 
-            self._spinner = Console().status(self)
+            self._spinner = Console(stderr=self._err, highlight=False).status(self)
             self._spinner.start()
         return self
 
     def __exit__(self, *exc_info: object) -> None:
+        self._end_step()
         if self._spinner is not None:
             self._spinner.stop()
         if exc_info[0] is None:
-            typer.echo(f"{self._seconds()}  {self._done}")
+            self._say(self._seconds(), painted(self._done, Tone.good, err=self._err))
+
+    def _end_step(self) -> None:
+        """The line that moved stays, as it would have been written without a terminal."""
+        if self._spinner is not None and self._for:
+            self._say(self._for_since, self._for)
+
+    def _say(self, seconds: str, text: str) -> None:
+        typer.echo(f"{painted(seconds, Tone.beside, err=self._err)}  {text}", err=self._err)
 
     def _seconds(self) -> str:
         return f"{time.monotonic() - self._began:5.1f} s"
@@ -84,11 +100,13 @@ def _sample(kind: str) -> object:
     return _SAMPLES.get(kind, "1.5" if kind.startswith("decimal") else 1)
 
 
-def running_line(statistics: dict[str, Any]) -> str:
-    """How it goes, in one line."""
+def running_line(statistics: dict[str, Any], width: int) -> str:
+    """How it goes, in one line; one that is too long for the terminal ends with a sign that it is."""
     rows_in = sum(source["rows_in"] for source in statistics["sources"].values())
     lag = sum(facts["lag_rows"] for stage in statistics["stages"].values() for facts in stage["inputs"].values())
     outputs = {name: log["rows_in"] for name, log in statistics["streams"].items() if log["kind"] == "output"}
     out = ", ".join(f"{name} {rows:,}" for name, rows in outputs.items())
-    note = "" if statistics["intake"] == "open" else "  INTAKE STOPPED"
-    return f"up {statistics['uptime_s']:,.0f} s  in {rows_in:,} rows  waiting {lag:,}  out: {out}{note}"
+    note = "" if statistics["intake"] == "open" else "INTAKE STOPPED  "
+    line = f"{note}up {statistics['uptime_s']:,.0f} s  in {rows_in:,} rows  waiting {lag:,}  out: {out}"
+    line = line if len(line) <= width else f"{line[: width - 1]}…"
+    return painted(note, Tone.bad) + line.removeprefix(note) if note else line

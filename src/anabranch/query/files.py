@@ -65,7 +65,8 @@ def _choose(path: Path, queries: dict[str, Query]) -> Query:
 def _story(path: Path, error: BaseException) -> str:
     """What went wrong in the program, and on which of its own lines."""
     if isinstance(error, SyntaxError):
-        return f"{path}, line {error.lineno}: {error.msg}."
+        line = f", line {error.lineno}" if error.lineno else ""
+        return f"{path}{line}: {error.msg}."
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
     where = f"{path}, line {lines[-1]}" if lines else str(path)
     return f"{where}: {type(error).__name__}: {error}."

@@ -61,9 +61,12 @@ def dump(data: object) -> str:
 def parse(text: str, *, place: str) -> object:
     """The data in a YAML text; ``place`` is the file, or what to call it in an error."""
     try:
-        return yaml.load(text, Loader=_Loader)
+        found = yaml.load(text, Loader=_Loader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         what = getattr(error, "problem", None) or "not YAML"
         raise ConfigError(f"{place}{line}: {what}.", remedy="Correct the YAML there.") from error
+    if found is None:
+        raise ConfigError(f"{place} is empty.", remedy="Write a query: the keys query, boxes and outputs.")
+    return found

@@ -267,7 +267,11 @@ def _json_problem(line: bytes, schema: pa.Schema, row: int) -> PushRefused:
 
 def csv_header(data: bytes) -> tuple[list[str], bytes]:
     line, _, rest = data.lstrip(b"\r\n").removeprefix(b"\xef\xbb\xbf").partition(b"\n")
-    table = pyarrow.csv.read_csv(io.BytesIO(line + b"\n"))
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        raise PushRefused("The header is not UTF-8.", remedy="Write the text as UTF-8.") from None
+    table = pyarrow.csv.read_csv(io.BytesIO(line + b"\n"), pyarrow.csv.ReadOptions(use_threads=False))
     return list(table.column_names), rest
 
 
@@ -282,18 +286,41 @@ def from_csv(
     table = _read_csv(data, names, bad)
     if bad:
         table = table.slice(0, bad[0].number - 1)
+    table, not_utf8 = _as_utf8(table, first_row)
     arrays = [table.column(name).combine_chunks() for name in schema.names]
     batch = _build([casting.parse for _ in schema], arrays, schema, first_row)
+    if not_utf8 is not None:
+        raise not_utf8
     if bad:
         counts = f"it has {bad[0].actual_columns} fields, the header {bad[0].expected_columns}."
         raise casting.refused(first_row + bad[0].number - 1, counts, "Quote fields that contain commas.")
     return batch
 
 
+def _as_utf8(table: pa.Table, first_row: int) -> tuple[pa.Table, PushRefused | None]:
+    """Bytes as text, up to the first row that is not UTF-8, and the refusal of that one."""
+    texts = pa.schema([pa.field(name, pa.string()) for name in table.column_names])
+    try:
+        return table.cast(texts), None
+    except pa.ArrowInvalid:
+        row, name = min((_first_not_utf8(table.column(name)), name) for name in table.column_names)
+        error = casting.refused(first_row + row, f"column {name!r}: it is not UTF-8.", "Write the text as UTF-8.")
+        return table.slice(0, row).cast(texts), error
+
+
+def _first_not_utf8(column: pa.ChunkedArray) -> int:
+    for row, value in enumerate(column.to_pylist()):
+        try:
+            (value or b"").decode()
+        except UnicodeDecodeError:
+            return row
+    return len(column)
+
+
 def _read_csv(data: bytes, names: Sequence[str], bad: list[pyarrow.csv.InvalidRow]) -> pa.Table:
-    """Every field as text; rows with a wrong number of fields are left out and collected."""
+    """Every field as its bytes; rows with a wrong number of fields are left out and collected."""
     if not data.strip():
-        return pa.schema([pa.field(name, pa.string()) for name in names]).empty_table()
+        return pa.schema([pa.field(name, pa.binary()) for name in names]).empty_table()
 
     def collect(row: pyarrow.csv.InvalidRow) -> str:
         bad.append(row)
@@ -304,7 +331,7 @@ def _read_csv(data: bytes, names: Sequence[str], bad: list[pyarrow.csv.InvalidRo
         read_options=pyarrow.csv.ReadOptions(column_names=names, use_threads=False, block_size=len(data) + 1),
         parse_options=pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=collect),
         convert_options=pyarrow.csv.ConvertOptions(
-            column_types={name: pa.string() for name in names},
+            column_types=dict.fromkeys(names, pa.binary()),
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,
             null_values=[""],

@@ -256,11 +256,29 @@ def from_flight(error: Exception, address: str) -> AnabranchError:
     if isinstance(error, flight.FlightTimedOutError):
         return unreachable(address, "it did not answer in time")
     if isinstance(error, flight.FlightUnavailableError | flight.FlightCancelledError | flight.FlightInternalError):
-        return unreachable(address, _cut(reason, SENTENCE_BYTES))
+        return unreachable(address, _plain(_cut(reason, SENTENCE_BYTES)))
     return OperatorError(
         f"The call to {address} failed: {_cut(reason, TEXT_BYTES)}.",
         remedy="Check that this is the address of an Anabranch node of the same version.",
     )
+
+
+_PLAIN: Final = {
+    "Connection refused": "nothing listens there",
+    "Domain name not found": "there is no such host",
+    "Network is unreachable": "there is no way to that network",
+    "No route to host": "there is no way to that host",
+    "Failed parsing HTTP/2": "what listens there is no Anabranch node",
+    "Connection reset by peer": "it cut the connection",
+}
+
+
+def _plain(reason: str) -> str:
+    """gRPC's common reasons in plain words; any other without Flight's introduction."""
+    for mark, words in _PLAIN.items():
+        if mark in reason:
+            return words
+    return reason.partition(", with message: ")[2] or reason
 
 
 def unreachable(address: str, reason: str) -> NodeUnreachable:

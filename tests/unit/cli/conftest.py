@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from typer.testing import CliRunner, Result
 
-from anabranch.cli import app
+from anabranch.cli.app import app
 from anabranch.errors import PushRefused
 from anabranch.transport.ports import Push, PushAnswer
 from anabranch.transport.server import FlightServer

@@ -4,36 +4,60 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from anabranch.cli import explain
+from anabranch.cli.app import app
 from anabranch.cli.values import duration_us, settings, size_bytes
 from anabranch.cli.waiting import ways_in_and_out
 from anabranch.errors import InvariantBroken
 from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli, TalkingNode
+from tests.unit.docs.commands import commands_in, parse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
-VERBS = ["run", "explain", "push", "subscribe", "status", "source close", "reader forget", "demo", "version"]
 
 
-@pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_explains_itself_with_an_example(cli: Cli, verb: str) -> None:
-    result = cli(*verb.split(), "--help")
+def every_command(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
+    """The program, its groups and its verbs, each as the words that name it."""
+    yield names
+    for name, each in getattr(command, "commands", {}).items():
+        yield from every_command(each, *names, name)
+
+
+COMMANDS = list(every_command(typer.main.get_command(app)))
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_everything_explains_itself_with_examples_that_the_program_takes(cli: Cli, names: tuple[str, ...]) -> None:
+    result = cli(*names, "--help")
     assert result.exit_code == 0
-    assert "Example" in result.stdout
-    assert f"anabranch {verb}" in result.stdout.split("Example")[1]
+    text = result.stdout.partition("Example")[2].partition("\n\n")[0].partition(":\n")[2]
+    examples = [words for words in commands_in(text) if words[0] == "anabranch"]
+    assert [words for words in examples if tuple(words[1:][: len(names)]) == names]
+    for words in examples:
+        parse(words[1:])
 
 
-def test_help_loads_neither_spark_nor_arrow() -> None:
+def test_the_list_of_verbs_is_not_cut(cli: Cli) -> None:
+    assert {" ".join(names) for names in COMMANDS} >= {"run", "source close", "reader forget", "version"}
+    assert "..." not in cli("--help").stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["push", "--help"], ["version"], ["run", "--sate"]], ids=" ".join)
+def test_what_needs_neither_spark_nor_arrow_does_not_load_them(arguments: list[str]) -> None:
     code = (
-        "import sys\nfrom anabranch.cli import app\ntry:\n    app(['push', '--help'])\nexcept SystemExit:\n    pass\n"
+        "import sys\nfrom anabranch.cli.app import app\n"
+        f"try:\n    app({arguments})\nexcept SystemExit:\n    pass\n"
         "sys.exit(str({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert run.stderr.strip() == "set()"
+    assert run.stderr.splitlines()[-1] == "set()"
 
 
 def test_a_mistyped_option_is_explained_by_the_parser(cli: Cli) -> None:
@@ -95,7 +119,7 @@ def test_explain_draws_as_text_and_as_mermaid(cli: Cli, name: str) -> None:
 
 
 def test_explain_with_a_plan_shows_each_stage(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explain, "_show_plans", lambda diagram: print(f"plans of {diagram.name}"))
+    monkeypatch.setattr(explain, "_plans", lambda diagram: {"join_1": f"plans of {diagram.name}"})
     assert "plans of slow_paths" in cli("explain", str(EXAMPLES / "slow_paths.py"), "--plan").stdout
 
 

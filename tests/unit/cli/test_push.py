@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Cli, TalkingNode
+from tests.unit.cli.terminal import on_a_terminal
 
 Program = Callable[..., subprocess.Popen[bytes]]
 
@@ -117,6 +118,13 @@ def test_an_unknown_source_is_named(cli: Cli, address: str, tmp_path: Path) -> N
     assert result.exit_code == 2
     assert "error[stream-not-found]" in result.stderr
     assert "ping" in result.stderr
+
+
+def test_someone_who_types_is_told_so(address: str) -> None:
+    code, shown = on_a_terminal("push", address, "ping", typed=b"\x04", NO_COLOR="1")
+    assert code == 0
+    assert "waiting for rows that you type; Ctrl-D ends\n" in shown
+    assert shown.endswith("0 rows accepted, 0 repeated, 0 late\n")
 
 
 def test_a_pipe_is_not_held_back_until_a_batch_is_full(program: Program, node: TalkingNode, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from anabranch.cli import run
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli
+from tests.unit.docs.pages import documented_keys
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "slow_paths.py"
 
@@ -66,3 +68,13 @@ def test_when_every_stage_has_failed_it_ends_with_an_error(cli: Cli, node: type[
         "error[engine]: Stage a failed. Do something. The other stages go on.",
         "error[engine]: Stage b failed. Do something.",
     ]
+
+
+def test_with_json_it_says_where_it_is_and_the_rest_goes_to_standard_error(
+    cli: Cli, node: type[FailingNode], tmp_path: Path
+) -> None:
+    result = cli("run", str(EXAMPLE), "--for", "50ms", "--state", str(tmp_path), "--json")
+    found = json.loads(result.stdout)
+    assert found == {"query": "slow_paths", "state": str(tmp_path), "address": "127.0.0.1:7700"}
+    assert found.keys() == documented_keys("run --json")
+    assert result.stderr.splitlines()[-1] == "stopped"

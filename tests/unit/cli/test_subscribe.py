@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pytest
 
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
+from anabranch.transport.ports import ReadRequest
 from tests.unit.cli.conftest import Cli, TalkingNode
+from tests.unit.cli.terminal import on_a_terminal
 from tests.unit.transport.fake_node import pings, tuples
 
 Program = Callable[..., subprocess.Popen[bytes]]
@@ -91,6 +93,25 @@ def test_a_stream_that_is_not_there_is_named_with_those_that_are(cli: Cli, node:
     assert result.exit_code == 2
     assert "pong" in result.stderr
     assert "ping.late" in result.stderr
+
+
+def test_someone_who_sees_nothing_yet_is_told_what_it_waits_for(
+    node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = node.read
+
+    def with_a_row_later(request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        batches = read(request, cancelled)
+        yield next(batches)
+        node.batches = [tuples(pings(1.0), 1)]
+        yield from batches
+
+    monkeypatch.setattr(node, "read", with_a_row_later)
+    code, shown = on_a_terminal("subscribe", address, "ping", "--limit", "1", NO_COLOR="1")
+    assert code == 0
+    first, *table = shown.splitlines()
+    assert first == "waiting for new rows of ping; Ctrl-C ends, --from start shows those that are there"
+    assert len(table) == 3
 
 
 def test_head_ends_it_silently(program: Program, node: TalkingNode, address: str) -> None:

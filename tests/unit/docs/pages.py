@@ -78,3 +78,10 @@ def anchors(page: Path) -> set[str]:
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
     headings = re.findall(r"^#+ (.+)$", text, flags=re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def documented_keys(of: str) -> set[str]:
+    """The keys of JSON that the page of the command line lists: of ``status --json``, or of a stage in it."""
+    page = (ROOT / "docs" / "reference" / "cli.md").read_text()
+    (row,) = re.findall(rf"^\| `?{of}`? \| (.*?) \|$", page, re.MULTILINE)
+    return set(re.findall(r"`(\w+)`", row))

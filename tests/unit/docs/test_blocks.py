@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import anabranch as ab
-from anabranch.cli import app
 from anabranch.query.draw import as_text
-from anabranch.query.specs import feed_from, writer_from
+from tests.unit.docs.commands import commands_in, parse
 from tests.unit.docs.pages import PAGES, ROOT, Block, all_blocks, anchors, blocks
 
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
@@ -63,10 +60,10 @@ def test_yaml_is_a_valid_query(block: Block) -> None:
 
 @pytest.mark.parametrize("block", all_blocks("sh"), ids=str)
 def test_commands_have_arguments_that_the_program_takes(block: Block) -> None:
-    for words in _commands(block.text):
+    for words in commands_in(block.text):
         program = words[0].rpartition("/")[2]
         if program == "anabranch":
-            _parse(words[1:])
+            parse(words[1:])
         elif program == "make":
             assert set(words[1:]) <= _make_targets(), words
         else:
@@ -81,7 +78,7 @@ def test_a_wrong_command_would_be_found() -> None:
         "anabranch source open a:1 ping",
     ):
         with pytest.raises(Exception, match=r"(?i)no such|missing|lookup|open"):
-            _parse(shlex.split(wrong)[1:])
+            parse(shlex.split(wrong)[1:])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -107,44 +104,6 @@ def test_the_tutorial_shows_what_explain_shows() -> None:
     tutorial = blocks(ROOT / "docs" / "tutorial.md")
     exec(next(block.text for block in tutorial if block.language == "python"), names)
     assert as_text(names["q"].diagram()) in [block.text for block in tutorial if block.language == "text"]
-
-
-# --- shell ---------------------------------------------------------------------------------------------------------
-
-
-def _commands(text: str) -> Iterator[list[str]]:
-    """The words of each command, without where its input comes from and its output goes."""
-    for line in text.replace("\\\n", " ").splitlines():
-        lexer = shlex.shlex(line, posix=True, punctuation_chars="|&;><")
-        lexer.whitespace_split = True
-        words: list[str] = []
-        for word in [*lexer, ";"]:
-            if set(word) <= set("|&;"):
-                cut = next((at for at, each in enumerate(words) if set(each) <= set("<>")), len(words))
-                words = words[:cut]
-                while words and re.fullmatch(r"[A-Z_]+=.*", words[0]):
-                    words = words[1:]
-                if words:
-                    yield words
-                words = []
-            else:
-                words.append(word)
-
-
-def _parse(words: list[str]) -> None:
-    command: Any = typer.main.get_command(app)
-    name = "anabranch"
-    while hasattr(command, "commands"):
-        words = words[1:] if words[:1] == ["--debug"] else words
-        name, *words = words
-        assert name in command.commands, f"no such command: {name}"
-        command = command.commands[name]
-    given = command.make_context(name, words).params
-    if name == "run":
-        for source in given["source"] or ():
-            feed_from(source.partition("=")[2])
-        for output in given["output"] or ():
-            writer_from(output.partition("=")[2])
 
 
 def _make_targets() -> set[str]:

@@ -40,7 +40,7 @@ def test_the_page_of_the_command_line_is_what_the_program_says() -> None:
 
 
 def test_settings_of_a_node() -> None:
-    from anabranch.cli import app
+    from anabranch.cli.app import app
 
     told = {row[0]: row[2] for row in table(CONFIGURATION, "Python")}
     wanted = {

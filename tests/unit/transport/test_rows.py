@@ -158,6 +158,14 @@ def test_the_first_bad_csv_row_is_named_with_its_reason(line: str, why: str) -> 
     assert (error.row, error.message) == (2, f"Row 3: {why}")
 
 
+def test_csv_that_is_not_utf8_is_refused_like_any_bad_row() -> None:
+    error = refusal(from_csv, b"name,x\na,1\nb\xff,2\nc,d\ne,f,g\n", XN)
+    assert (error.row, error.message) == (1, "Row 2: column 'name': it is not UTF-8.")
+    assert refusal(from_csv, b"name,x\na,b\nb\xff,2\n", XN).message == "Row 1: column 'x': 'b' is not a double."
+    assert refusal(from_csv, b"name,x\na,1,1\nb\xff,2\n", XN).message == "Row 1: it has 3 fields, the header 2."
+    assert refusal(from_csv, b"n\xff,x\na,1\n", XN).message == "The header is not UTF-8."
+
+
 def test_csv_columns_are_checked_by_name() -> None:
     error = refusal(from_csv, b"nme,x,x\na,1,1\n", XN)
     assert error.message == "Columns: unknown 'nme'; missing 'name'; given twice 'x'."
