@@ -54,8 +54,8 @@ class Plan:
     settling: float = 0.25
 
 
-FULL: Final = Plan(rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=10, backlog_rows=10_000_000)
-QUICK: Final = Plan(rows=300_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=2, backlog_rows=200_000)
+FULL: Final = Plan(rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000)
+QUICK: Final = Plan(rows=200_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=1.2, backlog_rows=100_000)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

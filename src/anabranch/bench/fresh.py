@@ -22,7 +22,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.bench.processes import Peaks, jvm_of
+from anabranch.bench.processes import Peaks, jvm_of, kill_tree
 from anabranch.bench.workloads import OUTPUT, Piece, Rows, Workload, first_rows, window_sum
 from anabranch.errors import EngineError, NodeUnreachable
 from anabranch.query import yaml_form
@@ -30,7 +30,6 @@ from anabranch.query.text import diagram_to_dict
 from anabranch.transport.session import Connection, connect
 
 WAIT_S: Final = 300.0
-STOP_S: Final = 30.0
 LOOK_S: Final = 0.02
 LIFE: Final = "20m"
 """A node ends by itself after this time, should this process die without a chance to end it."""
@@ -89,30 +88,23 @@ class FreshSide(ABC):
     def _results(self) -> int: ...
 
     def stop(self) -> None:
+        """Kills it with all that it started: nothing of it is needed, and its directory is removed."""
         process = getattr(self, "_process", None)
-        if process is None:
-            return
-        self._end(process)
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            pass
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if process is not None:
+            kill_tree(process.pid)
             process.wait()
 
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        process.terminate()
-
     def _spawn(self, *arguments: str) -> None:
-        """In a session of its own, so that Ctrl-C is ours alone, and nothing of it can be left over."""
+        """In a session of its own, so that Ctrl-C is ours alone, with all its files in the directory."""
+        temporary = self.directory / "tmp"
+        temporary.mkdir()
         with (self.directory / "results").open("wb") as output, (self.directory / "messages").open("wb") as messages:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", *arguments],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=messages,
+                env=os.environ | {"TMPDIR": str(temporary)},
                 start_new_session=True,
             )
 
@@ -194,10 +186,6 @@ class FreshPlain(FreshSide):
     def _results(self) -> int:
         lines = (self.directory / "results").read_text().split("\n")
         return int(lines[-2]) if len(lines) > 1 else 0
-
-    def _end(self, process: subprocess.Popen[bytes]) -> None:
-        assert process.stdin is not None
-        process.stdin.close()
 
     def _write(self, batch: pa.RecordBatch) -> Path:
         self._files += 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -13,6 +15,7 @@ from anabranch.errors import ConfigError
 
 PROC: Final = Path("/proc")
 SAMPLE_S: Final = 0.2
+KILL_S: Final = 10.0
 JVM, PYTHON, ALL = "JVM", "Python", "all"
 
 _GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
@@ -53,6 +56,17 @@ def memory_bytes(root: int) -> dict[str, int]:
     for pid in tree(root):
         sizes[JVM if _command(pid) == "java" else PYTHON] += _pss(pid)
     return sizes | {ALL: sum(sizes.values())}
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL for a process and its descendants; returns when none of them runs any more."""
+    doomed = tree(root)
+    for pid in doomed:
+        with suppress(*_GONE):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline and any(fields[0] != "Z" for pid, fields in _stats() if pid in doomed):
+        time.sleep(0.01)
 
 
 class Peaks:

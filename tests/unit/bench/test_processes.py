@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from anabranch.bench.processes import ALL, JVM, PYTHON, Peaks, cpu_seconds, jvm_of, memory_bytes, tree
+from anabranch.bench.processes import ALL, JVM, PYTHON, Peaks, cpu_seconds, jvm_of, kill_tree, memory_bytes, tree
 
 BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
 LARGE = "data = bytearray(64 << 20); data[::4096] = b'x' * len(data[::4096]); print(flush=True); input()"
@@ -48,6 +48,13 @@ def test_the_memory_of_a_child_counts_and_its_peak_is_kept(start) -> None:  # ty
         while not peaks.bytes:
             time.sleep(0.01)
     assert peaks.bytes[ALL] > 64 << 20
+
+
+def test_a_killed_process_takes_its_children_with_it(start) -> None:  # type: ignore[no-untyped-def]
+    pid = start(BUSY)
+    child = tree(pid)[1]
+    kill_tree(pid)
+    assert memory_bytes(child)[ALL] == 0
 
 
 def test_a_process_that_is_gone_has_nothing() -> None:
