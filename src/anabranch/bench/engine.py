@@ -63,7 +63,7 @@ class Measured:
     """One round of one side."""
 
     rows_s: float
-    cpu_s_per_million: float
+    cpu_s_per_million: dict[str, float]
     flow: Flow
     output: Digest
 
@@ -99,7 +99,7 @@ class EngineBench:
         for _ in range(self._plan.warm_rounds):
             for kind in (Ours, Plain):
                 self._say(f"{workload.name}: warming {kind.name}")
-                self._round(kind, workload, self._plan.warm_rows, flow_s=1)
+                self._round(kind, workload, int(self._plan.warm_rows * workload.share), flow_s=1)
         rounds: dict[type[Side], list[Measured]] = {Ours: [], Plain: []}
         for number in range(self._plan.rounds):
             kinds = (Ours, Plain) if number % 2 == 0 else (Plain, Ours)
@@ -111,30 +111,29 @@ class EngineBench:
         if len(outputs) > 1:
             raise InvariantBroken(f"The results of {workload.name} differ between sides or rounds: {outputs}.")
         report.add(*_results(workload.name, ours, plain))
-        report.details[f"{workload.name}: parts of a micro-batch, ms"] = {
-            kind.name: rounds[kind][-1].flow.parts_ms for kind in (Ours, Plain)
-        }
+        report.details[workload.name] = {kind.name: _details(rounds[kind]) for kind in (Ours, Plain)}
 
     def _round(self, kind: type[Side], workload: Workload, count: int, *, flow_s: float) -> Measured:
         self._sides += 1
         directory = self._directory / str(self._sides)
         rows = Rows(workload)
         with kind(workload, directory) as side:
-            side.feed(side.prepare(rows.backlog(self._plan.warm_rows)))
+            side.feed(side.prepare(rows.backlog(int(self._plan.warm_rows * workload.share))))
             self._wait(side, rows.results())
             pieces = rows.backlog(count)
             prepared, expected = side.prepare(pieces), rows.results()
-            cpu_s, began = cpu_seconds(os.getpid()), time.monotonic()
+            before_s, began = cpu_seconds(os.getpid()), time.monotonic()
             side.feed(prepared)
             self._wait(side, expected)
-            took_s, cpu_s = time.monotonic() - began, cpu_seconds(os.getpid()) - cpu_s
+            took_s, after_s = time.monotonic() - began, cpu_seconds(os.getpid())
             flow = self._flow(side, rows, flow_s)
             output = digest(side.output())
         shutil.rmtree(directory)
         fed = total_rows(pieces)
+        cpu_s_per_million = {kind: (after_s[kind] - before_s[kind]) / fed * 1_000_000 for kind in after_s}
         return Measured(
             rows_s=fed / took_s,
-            cpu_s_per_million=cpu_s / fed * 1_000_000,
+            cpu_s_per_million=cpu_s_per_million,
             flow=flow,
             output=output,
         )
@@ -207,6 +206,18 @@ def _parts(batches: list[BatchTimes], held_ms: float) -> dict[str, float]:
     return {name: round(ms, 1) for name, ms in sorted(parts.items(), key=lambda part: -part[1])}
 
 
+def _details(rounds: list[Measured]) -> dict[str, object]:
+    """Where the time of one side went."""
+    kinds = rounds[0].cpu_s_per_million
+    return {
+        "parts of a micro-batch, mean ms": rounds[-1].flow.parts_ms,
+        "processor time, s per million rows": {
+            kind: round(median(each.cpu_s_per_million[kind] for each in rounds), 3) for kind in kinds
+        },
+        "rows/s of each round": [round(each.rows_s) for each in rounds],
+    }
+
+
 def _results(name: str, ours: list[Measured], plain: list[Measured]) -> list[Result]:
     def compared(what: str, unit: str, of: Callable[[Measured], float], bound: Bound | None = None) -> Result:
         value, baseline = (median(of(each) for each in side) for side in (ours, plain))
@@ -217,7 +228,7 @@ def _results(name: str, ours: list[Measured], plain: list[Measured]) -> list[Res
         compared("micro-batch at 1000 rows/s", "ms", lambda each: each.flow.batch_ms, BATCH_TIME),
         compared("latency, median", "ms", lambda each: float(np.median(each.flow.latencies_ms))),
         compared("latency, 95 %", "ms", lambda each: float(np.quantile(each.flow.latencies_ms, 0.95))),
-        compared("processor time", "s per million rows", lambda each: each.cpu_s_per_million),
+        compared("processor time", "s per million rows", lambda each: each.cpu_s_per_million[ALL]),
     ]
 
 

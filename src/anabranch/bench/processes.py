@@ -17,6 +17,7 @@ PROC: Final = Path("/proc")
 SAMPLE_S: Final = 0.2
 KILL_S: Final = 10.0
 JVM, PYTHON, ALL = "JVM", "Python", "all"
+ROOT, WORKERS = "node and clients", "Python workers"
 
 _GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
 
@@ -39,11 +40,15 @@ def tree(root: int) -> list[int]:
     return found
 
 
-def cpu_seconds(root: int) -> float:
-    """Processor time of the process and its descendants, also of those that have ended and were waited for."""
+def cpu_seconds(root: int) -> dict[str, float]:
+    """Processor time of the process itself, of the JVM and of other descendants, with those that have ended."""
     pids = set(tree(root))
-    ticks = sum(sum(map(int, fields[11:15])) for pid, fields in _stats() if pid in pids)
-    return ticks / os.sysconf("SC_CLK_TCK")
+    seconds = {ROOT: 0.0, JVM: 0.0, WORKERS: 0.0}
+    for pid, fields in _stats():
+        if pid in pids:
+            kind = ROOT if pid == root else JVM if _command(pid) == "java" else WORKERS
+            seconds[kind] += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return seconds | {ALL: sum(seconds.values())}
 
 
 def jvm_of(root: int) -> int | None:

@@ -10,7 +10,18 @@ from collections.abc import Iterator
 
 import pytest
 
-from anabranch.bench.processes import ALL, JVM, PYTHON, Peaks, cpu_seconds, jvm_of, kill_tree, memory_bytes, tree
+from anabranch.bench.processes import (
+    ALL,
+    JVM,
+    PYTHON,
+    WORKERS,
+    Peaks,
+    cpu_seconds,
+    jvm_of,
+    kill_tree,
+    memory_bytes,
+    tree,
+)
 
 BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
 LARGE = "data = bytearray(64 << 20); data[::4096] = b'x' * len(data[::4096]); print(flush=True); input()"
@@ -35,7 +46,9 @@ def start() -> Iterator[object]:
 
 
 def test_the_time_of_a_child_counts(start) -> None:  # type: ignore[no-untyped-def]
-    assert 0.4 < cpu_seconds(start(BUSY)) < 3
+    seconds = cpu_seconds(start(BUSY))
+    assert 0.4 < seconds[WORKERS] < seconds[ALL] < 3
+    assert seconds[JVM] == 0
 
 
 def test_the_memory_of_a_child_counts_and_its_peak_is_kept(start) -> None:  # type: ignore[no-untyped-def]
@@ -61,5 +74,5 @@ def test_a_process_that_is_gone_has_nothing() -> None:
     process = subprocess.Popen([sys.executable, "-c", ""])
     process.wait()
     assert memory_bytes(process.pid)[ALL] == 0
-    assert cpu_seconds(process.pid) == 0
+    assert cpu_seconds(process.pid)[ALL] == 0
     assert os.getpid() in tree(os.getpid())
