@@ -67,7 +67,9 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path) -> None:
         if "filter: round" in line:
             break
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
+    assert "command to first result" in output
+    assert "the table is not complete" in output
     assert "Traceback" not in errors
     assert not list(temporary.iterdir())

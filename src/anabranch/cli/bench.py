@@ -65,16 +65,19 @@ def engine(
         with waiting, tempfile.TemporaryDirectory(prefix="anabranch-bench-") as directory:
             EngineBench(QUICK if quick else FULL, Path(directory), waiting.progress, signals.check).run(report)
     except StopAsked:
-        raise typer.Exit(signals.exit_code) from None
+        pass
     except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
         signals.received = signal.SIGINT
-        raise typer.Exit(signals.exit_code) from None
     finally:
         close_session()
-    _tell(report)
+    if report.results:
+        _tell(report)
+    if signals.received is not None:
+        typer.echo("stopped: the table is not complete, and nothing was written")
+        raise typer.Exit(signals.exit_code)
     if json_file is not None:
         report.write(json_file)
-    raise typer.Exit(signals.exit_code or report.exit_code)
+    raise typer.Exit(report.exit_code)
 
 
 def _tell(report: Report) -> None:
