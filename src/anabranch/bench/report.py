@@ -76,6 +76,8 @@ class Report:
     command: str
     baseline: str
     """What the numbers are compared with, as the heading of a column."""
+    load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 1))
+    """How many processes wanted a processor in the minute before: on a busy machine numbers mean little."""
     results: list[Result] = field(default_factory=list)
     details: dict[str, Any] = field(default_factory=dict)
     """What explains the results, for the JSON only."""
@@ -97,6 +99,7 @@ class Report:
             "commit": commit(),
             "date": datetime.now(UTC).date().isoformat(),
             "machine": machine(),
+            "load_before": self.load_before,
             "baseline": self.baseline,
             "results": [result.as_json() for result in self.results],
             "details": self.details,
