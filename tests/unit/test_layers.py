@@ -27,14 +27,14 @@ ORDER = (
     ("node",),
     ("deploy",),
     (FACE,),
-    ("demo",),
+    ("demo", "bench"),
     ("cli", "dashboard"),
 )
 """From the bottom up. A layer may import itself and those below it, not its neighbours; the lowest are one family."""
 
 BESIDE_THE_ORDER = {
     "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core"},
-    "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "cli", "dashboard"},
+    "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "bench", "cli", "dashboard"},
 }
 DOORS = {"engine": "anabranch.transport.client", "connectors": "anabranch.transport.rows"}
 """The one module of another layer that a layer may import: the Spark source reads journals through a Flight client, and
@@ -52,8 +52,9 @@ ONLY_IN = {
         "multiprocessing.pool",
     ),
 }
-ALSO_IN = {"demo": ("threading.Thread",)}
-"""A power that another layer has, too: the demo plays the clients of a node, which are programs of their own."""
+ALSO_IN = {"demo": ("threading.Thread",), "bench": ("threading.Thread",)}
+"""A power that other layers have, too: demo and benchmark play the clients of a node, which are programs of their
+own."""
 
 IMPURE = (
     *(
@@ -226,6 +227,8 @@ def complaints(module: str, code: str, *, is_package: bool = False) -> list[str]
         ("anabranch.storage.log", "import threading\nlock = threading.Lock()"),
         ("anabranch.node.loop", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.demo.clients", "import threading\nthreading.Thread(target=print)"),
+        ("anabranch.bench.sides", "import threading\nthreading.Thread(target=print)"),
+        ("anabranch.bench.sides", "from anabranch.engine.baseline import PlainQuery"),
         ("anabranch.core.lane", "import numpy as np\nfrom anabranch.query import boxes\ntime = np.int64(3)\ntime.item"),
         ("anabranch.sim.world", "from anabranch.core import lane\nfrom anabranch.reference import boxes"),
         ("anabranch.cli", "import anabranch as ab\nab.Query"),
@@ -258,6 +261,7 @@ def test_what_the_order_allows_passes(module: str, code: str) -> None:
         ("anabranch.node.loop", "from anabranch.deploy import plan", "node may not import deploy"),
         ("anabranch.node.loop", "from anabranch.sim import world", "node may not import sim"),
         ("anabranch.dashboard", "from anabranch import cli", "dashboard may not import cli"),
+        ("anabranch.bench.report", "from anabranch.demo import summary", "bench may not import demo"),
         ("anabranch.sim.world", "from anabranch.node import loop", "sim may not import node"),
         ("anabranch.node.loop", "from anabranch import Query", "node may not import anabranch"),
         ("anabranch", "from anabranch.cli import main", "anabranch may not import cli"),
@@ -273,6 +277,7 @@ def test_an_import_against_the_order_is_caught(module: str, code: str, why: str)
         ("anabranch.node.loop", "from pyspark.sql import SparkSession", "engine"),
         ("anabranch.cli", "import importlib\nimportlib.import_module('pyspark.sql')", "engine"),
         ("anabranch.cli", "__import__('py4j')", "engine"),
+        ("anabranch.bench.sides", "from pyspark.sql import SparkSession", "engine"),
         ("anabranch.storage.log", "if TYPE_CHECKING:\n    from pyspark.sql import DataFrame", "engine"),
         ("anabranch.engine.source", "import pyarrow.flight", "transport"),
         ("anabranch.engine.source", "from pyarrow import flight", "transport"),

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from anabranch.cli import INTERRUPTED, demo, explain, prepare, push, run, status, subscribe, version
+from anabranch.cli.bench import bench
 from anabranch.cli.colours import Tone, painted
 from anabranch.cli.reader import reader
 from anabranch.cli.source import source
@@ -68,6 +69,7 @@ for verb in (run.run, explain.explain, push.push, subscribe.subscribe, status.st
     app.command()(verb)
 app.add_typer(source, name="source")
 app.add_typer(reader, name="reader")
+app.add_typer(bench, name="bench")
 app.command()(demo.demo)
 app.command()(prepare.prepare)
 app.command()(version.version)

@@ -103,6 +103,7 @@ class StageRunner:
         self._ends: Mapping[str, int] = {}
         self._rounds: dict[str, _Round] = {}
         self._asking = threading.Lock()
+        self._held_s = 0.0
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -263,14 +264,15 @@ class StageRunner:
         A query has news if a journal has grown, or if a punctuation has results to show, for which Spark runs a batch
         without any input.
         """
-        deadline = time.monotonic() + limits.NEWS_WAIT_S
+        began = time.monotonic()
         first = next(iter(self._inputs.values()))
         while self.has_run and not self._stopping() and not self.punctuation_is_pending():
             if any(log.end_seq() > self._ends.get(name, 0) for name, log in self._inputs.items()):
-                return
-            if time.monotonic() > deadline:
-                return
+                break
+            if time.monotonic() > began + limits.NEWS_WAIT_S:
+                break
             first.wait_beyond(first.end_seq(), limits.POLL_MS / 2000)
+        self._held_s += time.monotonic() - began
 
     def mark(self) -> Mark:
         """What the journals hold now."""
@@ -293,5 +295,6 @@ class StageRunner:
             "inputs": {name: {"lag_rows": rows} for name, rows in lag.items()},
             "caught_up": self.reached(self.mark()),
             "rows_out": self._rows_out,
+            "held_ms": round(self._held_s * 1000),
             **self._run.statistics(),
         }

@@ -1,0 +1,6 @@
+"""Measurements against a baseline in the same run: ``anabranch bench``.
+
+``report`` is the form that all of them share: rows with value, baseline and bound, told as a table and as JSON.
+``engine`` compares Anabranch with plain Spark; ``workloads`` are the queries and rows of both, ``sides`` the two that
+run them, ``fresh`` what takes processes of their own, ``processes`` what the system tells about processor and memory.
+"""

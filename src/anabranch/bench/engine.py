@@ -1,0 +1,255 @@
+"""``anabranch bench engine``: a node and plain Spark on the same queries, rows and settings.
+
+Both sides run in one warm session, one after the other and in changing order, and medians are compared: so neither the
+warming of the JVM nor another load on the machine favours one of them. A side has a running query before time is taken.
+
+- Throughput counts from the first push (or the first file that is there) until the last result is logged. The pushes
+  are part of it; the writing of the files is not.
+- A micro-batch at a steady flow takes what Spark's own account says, less the time for which a node without news held
+  the question for news, which is no work.
+- Latency is from just before the push until a subscriber has the tuple; for plain Spark from just before the file is
+  renamed into place until its results are logged.
+
+What comes out of both sides must be the same rows, and as many as a third count says.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean, median
+from typing import Final
+
+import numpy as np
+
+from anabranch.bench.fresh import Fresh, FreshNode, FreshPlain
+from anabranch.bench.processes import ALL, JVM, PYTHON, cpu_seconds
+from anabranch.bench.report import Bound, Report, Result
+from anabranch.bench.sides import Digest, Ours, Plain, Side, digest
+from anabranch.bench.workloads import FLOW_PUSHES_S, Rows, Workload, flow_push, total_rows, workloads
+from anabranch.engine.baseline import BatchTimes
+from anabranch.errors import EngineError, InvariantBroken
+
+THROUGHPUT: Final = Bound(least=0.7)
+BATCH_TIME: Final = Bound(most=1.4)
+LOOK_S: Final = 0.002
+WAIT_S: Final = 300.0
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """How much is measured. ``settling`` is the share of a flow that is let pass first."""
+
+    rows: int
+    rounds: int
+    warm_rows: int
+    warm_rounds: int
+    flow_s: float
+    backlog_rows: int
+    settling: float = 0.25
+
+
+FULL: Final = Plan(rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000)
+QUICK: Final = Plan(rows=200_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=1.2, backlog_rows=100_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One round of one side."""
+
+    rows_s: float
+    cpu_s_per_million: dict[str, float]
+    flow: Flow
+    output: Digest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """A steady flow on one side: milliseconds of a micro-batch, of which the parts are Spark's own, and latencies."""
+
+    batch_ms: float
+    parts_ms: dict[str, float]
+    latencies_ms: np.ndarray
+
+
+class EngineBench:
+    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
+
+    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
+        self._plan = plan
+        self._directory = directory
+        self._say = say
+        self._check = check
+        self._sides = 0
+
+    def run(self, report: Report) -> None:
+        self._fresh(report)
+        for workload in workloads():
+            self._compare(workload, report)
+
+    # --- in one session --------------------------------------------------------------------------------------------
+
+    def _compare(self, workload: Workload, report: Report) -> None:
+        count = int(self._plan.rows * workload.share)
+        for _ in range(self._plan.warm_rounds):
+            for kind in (Ours, Plain):
+                self._say(f"{workload.name}: warming {kind.name}")
+                self._round(kind, workload, int(self._plan.warm_rows * workload.share), flow_s=1)
+        rounds: dict[type[Side], list[Measured]] = {Ours: [], Plain: []}
+        for number in range(self._plan.rounds):
+            kinds = (Ours, Plain) if number % 2 == 0 else (Plain, Ours)
+            for kind in kinds:
+                self._say(f"{workload.name}: round {number + 1} of {self._plan.rounds}, {kind.name}, {count:,} rows")
+                rounds[kind].append(self._round(kind, workload, count, flow_s=self._plan.flow_s))
+        ours, plain = rounds[Ours], rounds[Plain]
+        outputs = {measured.output for measured in (*ours, *plain)}
+        if len(outputs) > 1:
+            raise InvariantBroken(f"The results of {workload.name} differ between sides or rounds: {outputs}.")
+        report.add(*_results(workload.name, ours, plain))
+        report.details[workload.name] = {kind.name: _details(rounds[kind]) for kind in (Ours, Plain)}
+
+    def _round(self, kind: type[Side], workload: Workload, count: int, *, flow_s: float) -> Measured:
+        self._sides += 1
+        directory = self._directory / str(self._sides)
+        rows = Rows(workload)
+        with kind(workload, directory) as side:
+            side.feed(side.prepare(rows.backlog(int(self._plan.warm_rows * workload.share))))
+            self._wait(side, rows.results())
+            pieces = rows.backlog(count)
+            prepared, expected = side.prepare(pieces), rows.results()
+            before_s, began = cpu_seconds(os.getpid()), time.monotonic()
+            side.feed(prepared)
+            self._wait(side, expected)
+            took_s, after_s = time.monotonic() - began, cpu_seconds(os.getpid())
+            flow = self._flow(side, rows, flow_s)
+            output = digest(side.output())
+        shutil.rmtree(directory)
+        fed = total_rows(pieces)
+        cpu_s_per_million = {kind: (after_s[kind] - before_s[kind]) / fed * 1_000_000 for kind in after_s}
+        return Measured(
+            rows_s=fed / took_s,
+            cpu_s_per_million=cpu_s_per_million,
+            flow=flow,
+            output=output,
+        )
+
+    def _flow(self, side: Side, rows: Rows, seconds: float) -> Flow:
+        before, began_us = rows.results(), rows.now_us
+        pushes = [side.prepare(pieces) for pieces in rows.flow(seconds)]
+        expected = rows.results()
+        last_batch = max(batch.batch_id for batch in side.batches())
+        side.follow()
+        settled = int(len(pushes) * self._plan.settling)
+        held_ms, began, pushed = side.held_ms(), time.monotonic(), np.zeros(len(pushes))
+        for number, prepared in enumerate(pushes):
+            time.sleep(max(0.0, began + number / FLOW_PUSHES_S - time.monotonic()))
+            self._check()
+            pushed[number] = time.monotonic()
+            side.feed(prepared)
+        self._wait(side, expected)
+        held_ms = side.held_ms() - held_ms
+        self._wait_until(side, lambda: sum(len(times) for _, times in side.arrivals) >= expected - before)
+        latencies = []
+        for came, stimes_us in side.arrivals:
+            made_by = flow_push(stimes_us, began_us)
+            made_by = made_by[made_by >= settled]
+            latencies.append((came - pushed[made_by]) * 1000)
+        batches = [batch for batch in side.batches() if batch.batch_id > last_batch]
+        return Flow(
+            batch_ms=batch_milliseconds(batches, held_ms),
+            parts_ms=_parts(batches, held_ms),
+            latencies_ms=np.concatenate(latencies),
+        )
+
+    def _wait(self, side: Side, results: int) -> None:
+        self._wait_until(side, lambda: side.rows_out() >= results)
+
+    def _wait_until(self, side: Side, condition: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            time.sleep(LOOK_S)
+            self._check()
+            side.check_alive()
+            if time.monotonic() > deadline:
+                raise EngineError(f"After {WAIT_S:.0f} s {side.name} has {side.rows_out()} results, and not all.")
+
+    # --- in processes of their own ---------------------------------------------------------------------------------
+
+    def _fresh(self, report: Report) -> None:
+        workload = next(each for each in workloads() if each.name == "window sum")
+        count = self._plan.backlog_rows
+        found: list[Fresh] = []
+        for kind, name in ((FreshNode, Ours.name), (FreshPlain, Plain.name)):
+            self._say(f"start and a backlog of {count:,} rows, {name} in a process of its own")
+            directory = self._directory / kind.__name__
+            found.append(kind(directory, self._check).measure(workload, count))
+            shutil.rmtree(directory)
+        report.add(*_fresh_results(*found))
+
+
+def batch_milliseconds(batches: list[BatchTimes], held_ms: float) -> float:
+    """The median of what a batch does, and on average the question for news, less the time it was held."""
+    working = median(batch.total_ms - batch.asking_ms for batch in batches)
+    return working + max(0.0, mean(batch.asking_ms for batch in batches) - held_ms / len(batches))
+
+
+def _parts(batches: list[BatchTimes], held_ms: float) -> dict[str, float]:
+    """The mean of each part, the largest first; ``held`` is part of the question for news."""
+    names = {name for batch in batches for name in batch.parts_ms}
+    parts = {name: mean(batch.parts_ms.get(name, 0) for batch in batches) for name in names}
+    parts["held"] = held_ms / len(batches)
+    return {name: round(ms, 1) for name, ms in sorted(parts.items(), key=lambda part: -part[1])}
+
+
+def _details(rounds: list[Measured]) -> dict[str, object]:
+    """Where the time of one side went."""
+    kinds = rounds[0].cpu_s_per_million
+    return {
+        "parts of a micro-batch, mean ms": rounds[-1].flow.parts_ms,
+        "processor time, s per million rows": {
+            kind: round(median(each.cpu_s_per_million[kind] for each in rounds), 3) for kind in kinds
+        },
+        "rows/s of each round": [round(each.rows_s) for each in rounds],
+    }
+
+
+def _results(name: str, ours: list[Measured], plain: list[Measured]) -> list[Result]:
+    def compared(what: str, unit: str, of: Callable[[Measured], float], bound: Bound | None = None) -> Result:
+        value, baseline = (median(of(each) for each in side) for side in (ours, plain))
+        return Result(name=f"{name}: {what}", value=value, unit=unit, baseline=baseline, bound=bound)
+
+    return [
+        compared("throughput", "rows/s", lambda each: each.rows_s, THROUGHPUT),
+        compared("micro-batch at 1000 rows/s", "ms", lambda each: each.flow.batch_ms, BATCH_TIME),
+        compared("latency, median", "ms", lambda each: float(np.median(each.flow.latencies_ms))),
+        compared("latency, 95 %", "ms", lambda each: float(np.quantile(each.flow.latencies_ms, 0.95))),
+        compared("processor time", "s per million rows", lambda each: each.cpu_s_per_million[ALL]),
+    ]
+
+
+def _fresh_results(ours: Fresh, plain: Fresh) -> list[Result]:
+    rows = f"{ours.backlog_rows:,} rows"
+    peaks = [
+        Result(
+            name=f"peak memory, {kind}, backlog of {rows}",
+            value=ours.peak_bytes[kind] / MIB,
+            unit="MiB",
+            baseline=plain.peak_bytes[kind] / MIB,
+        )
+        for kind in (ALL, JVM, PYTHON)
+    ]
+    return [
+        Result(name="command to first result", value=ours.start_s, unit="s", baseline=plain.start_s),
+        Result(
+            name=f"backlog of {rows}, from journal to log",
+            value=ours.backlog_rows / ours.drain_s,
+            unit="rows/s",
+            baseline=plain.backlog_rows / plain.drain_s,
+        ),
+        *peaks,
+    ]

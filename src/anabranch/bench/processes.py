@@ -1,0 +1,119 @@
+"""What the system knows about a process and all that it started: processor time and memory. Linux only: reads /proc."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import ConfigError
+
+PROC: Final = Path("/proc")
+SAMPLE_S: Final = 0.2
+KILL_S: Final = 10.0
+JVM, PYTHON, ALL = "JVM", "Python", "all"
+ROOT, WORKERS = "node and clients", "Python workers"
+
+_GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
+
+
+def check_system() -> None:
+    if not (PROC / "self" / "smaps_rollup").exists():
+        raise ConfigError(
+            "This system does not tell the memory and processor time of processes in /proc.", remedy="Use Linux."
+        )
+
+
+def tree(root: int) -> list[int]:
+    """The process and its descendants that are alive."""
+    children: dict[int, list[int]] = {}
+    for pid, fields in _stats():
+        children.setdefault(int(fields[1]), []).append(pid)
+    found = [root]
+    for pid in found:
+        found += children.get(pid, [])
+    return found
+
+
+def cpu_seconds(root: int) -> dict[str, float]:
+    """Processor time of the process itself, of the JVM and of other descendants, with those that have ended."""
+    pids = set(tree(root))
+    seconds = {ROOT: 0.0, JVM: 0.0, WORKERS: 0.0}
+    for pid, fields in _stats():
+        if pid in pids:
+            kind = ROOT if pid == root else JVM if _command(pid) == "java" else WORKERS
+            seconds[kind] += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+    return seconds | {ALL: sum(seconds.values())}
+
+
+def jvm_of(root: int) -> int | None:
+    return next((pid for pid in tree(root) if _command(pid) == "java"), None)
+
+
+def memory_bytes(root: int) -> dict[str, int]:
+    """By kind of process. What several share is divided among them, so that sums are true (PSS)."""
+    sizes = {JVM: 0, PYTHON: 0}
+    for pid in tree(root):
+        sizes[JVM if _command(pid) == "java" else PYTHON] += _pss(pid)
+    return sizes | {ALL: sum(sizes.values())}
+
+
+def kill_tree(root: int) -> None:
+    """SIGKILL for a process and its descendants; returns when none of them runs any more."""
+    doomed = tree(root)
+    for pid in doomed:
+        with suppress(*_GONE):
+            os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + KILL_S
+    while time.monotonic() < deadline and any(fields[0] != "Z" for pid, fields in _stats() if pid in doomed):
+        time.sleep(0.01)
+
+
+class Peaks:
+    """The largest memory of a process and its descendants while the ``with`` block runs."""
+
+    def __init__(self, root: int) -> None:
+        self.bytes: Final[dict[str, int]] = {}
+        self._root = root
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="peaks", daemon=True)
+
+    def __enter__(self) -> Peaks:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(SAMPLE_S):
+            for kind, size in memory_bytes(self._root).items():
+                self.bytes[kind] = max(size, self.bytes.get(kind, 0))
+
+
+def _stats() -> Iterator[tuple[int, list[str]]]:
+    """Each process and the fields of its ``stat`` after the name, which may hold anything: state, parent, ..."""
+    for entry in PROC.iterdir():
+        if entry.name.isdigit():
+            with suppress(*_GONE):
+                yield int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split()
+
+
+def _command(pid: int) -> str:
+    with suppress(*_GONE):
+        return (PROC / str(pid) / "comm").read_text().strip()
+    return ""
+
+
+def _pss(pid: int) -> int:
+    with suppress(*_GONE):
+        for line in (PROC / str(pid) / "smaps_rollup").read_text().splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) << 10
+    return 0
