@@ -18,7 +18,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -29,7 +29,7 @@ import numpy as np
 from anabranch.bench.fresh import Fresh, FreshNode, FreshPlain
 from anabranch.bench.processes import ALL, JVM, PYTHON, cpu_seconds
 from anabranch.bench.report import Bound, Report, Result
-from anabranch.bench.sides import Digest, Ours, Plain, Side, digest
+from anabranch.bench.sides import CONF, QUICK_CONF, Digest, Ours, Plain, Side, digest
 from anabranch.bench.workloads import FLOW_PUSHES_S, Rows, Workload, flow_push, total_rows, workloads
 from anabranch.engine.baseline import BatchTimes
 from anabranch.errors import EngineError, InvariantBroken
@@ -51,11 +51,16 @@ class Plan:
     warm_rounds: int
     flow_s: float
     backlog_rows: int
+    conf: Mapping[str, str]
     settling: float = 0.25
 
 
-FULL: Final = Plan(rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000)
-QUICK: Final = Plan(rows=200_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=1.2, backlog_rows=100_000)
+FULL: Final = Plan(
+    rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000, conf=CONF
+)
+QUICK: Final = Plan(
+    rows=200_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=1.2, backlog_rows=100_000, conf=QUICK_CONF
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +122,7 @@ class EngineBench:
         self._sides += 1
         directory = self._directory / str(self._sides)
         rows = Rows(workload)
-        with kind(workload, directory) as side:
+        with kind(workload, directory, self._plan.conf) as side:
             side.feed(side.prepare(rows.backlog(int(self._plan.warm_rows * workload.share))))
             self._wait(side, rows.results())
             pieces = rows.backlog(count)
@@ -187,7 +192,7 @@ class EngineBench:
         for kind, name in ((FreshNode, Ours.name), (FreshPlain, Plain.name)):
             self._say(f"start and a backlog of {count:,} rows, {name} in a process of its own")
             directory = self._directory / kind.__name__
-            found.append(kind(directory, self._check).measure(workload, count))
+            found.append(kind(directory, self._plan.conf, self._check).measure(workload, count))
             shutil.rmtree(directory)
         report.add(*_fresh_results(*found))
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,8 +51,9 @@ class Fresh:
 class FreshSide(ABC):
     """A process, from its start until ``stop``."""
 
-    def __init__(self, directory: Path, check: Callable[[], None]) -> None:
+    def __init__(self, directory: Path, conf: Mapping[str, str], check: Callable[[], None]) -> None:
         self.directory: Final = directory
+        self._conf = [f"{key}={value}" for key, value in conf.items()]
         self._check = check
         directory.mkdir(parents=True)
 
@@ -131,7 +132,8 @@ class FreshNode(FreshSide):
         query.write_text(yaml_form.dump(diagram_to_dict(window_sum())))
         port = _free_port()
         state = str(self.directory / "state")
-        self._spawn("anabranch.cli", "run", str(query), "--state", state, "--port", str(port), "--for", LIFE)
+        conf = [part for setting in self._conf for part in ("--conf", setting)]
+        self._spawn("anabranch.cli", "run", str(query), "--state", state, "--port", str(port), "--for", LIFE, *conf)
         self._connection = connect(f"127.0.0.1:{port}")
         self._wait_until(lambda: self._status() is not None)
         self._producer = self._connection.producer("events", "bench")
@@ -175,7 +177,7 @@ class FreshPlain(FreshSide):
         (self.directory / "events").mkdir()
         (self.directory / "staging").mkdir()
         self._write(first_rows(FIRST)).rename(self.directory / "events" / "first.parquet")
-        self._spawn("anabranch.bench.plain_process", str(self.directory))
+        self._spawn("anabranch.bench.plain_process", str(self.directory), *self._conf)
 
     def _backlog(self, pieces: list[Piece]) -> None:
         staged = [self._write(batch) for _, batch in pieces]

@@ -1,4 +1,4 @@
-"""Plain Spark as a process of its own: ``python -m anabranch.bench.plain_process DIRECTORY``.
+"""Plain Spark as a process of its own: ``python -m anabranch.bench.plain_process DIRECTORY [KEY=VALUE ...]``.
 
 Runs the window sum on the Parquet files in ``DIRECTORY/events`` and logs its results beside them. Says on standard
 output how many there are, after each batch; ends when its standard input ends.
@@ -7,18 +7,19 @@ output how many there are, after each batch; ends when its standard input ends.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
 
-from anabranch.bench.sides import CONF, FILES_PER_BATCH, log_results, open_results
+from anabranch.bench.sides import FILES_PER_BATCH, log_results, open_results
 from anabranch.bench.workloads import OUTPUT, window_sum
 from anabranch.engine.baseline import PlainQuery
 from anabranch.engine.session import SparkSettings, close_session, open_session
 
 
-def main(directory: Path) -> None:
-    session = open_session(SparkSettings(conf=CONF))
+def main(directory: Path, conf: Mapping[str, str]) -> None:
+    session = open_session(SparkSettings(conf=conf))
     folders = {"events": directory / "events"}
     query = PlainQuery(session, window_sum(), folders, directory / "checkpoint", files_per_batch=FILES_PER_BATCH)
     store = open_results(directory / "out.db", query.schema)
@@ -38,4 +39,4 @@ def main(directory: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), dict(setting.split("=", 1) for setting in sys.argv[2:]))

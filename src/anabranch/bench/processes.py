@@ -46,20 +46,25 @@ def cpu_seconds(root: int) -> dict[str, float]:
     seconds = {ROOT: 0.0, JVM: 0.0, WORKERS: 0.0}
     for pid, fields in _stats():
         if pid in pids:
-            kind = ROOT if pid == root else JVM if _command(pid) == "java" else WORKERS
+            kind = ROOT if pid == root else JVM if _is_java(pid) else WORKERS
             seconds[kind] += sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return seconds | {ALL: sum(seconds.values())}
 
 
 def jvm_of(root: int) -> int | None:
-    return next((pid for pid in tree(root) if _command(pid) == "java"), None)
+    return next((pid for pid in tree(root) if _is_java(pid)), None)
 
 
 def memory_bytes(root: int) -> dict[str, int]:
-    """By kind of process. What several share is divided among them, so that sums are true (PSS)."""
+    """By kind of process. What several share is divided among them, so that sums are true (PSS).
+
+    A JVM starts a program by a copy of itself that has its memory until the program is loaded: that is no second one.
+    """
     sizes = {JVM: 0, PYTHON: 0}
+    jvm = jvm_of(root)
     for pid in tree(root):
-        sizes[JVM if _command(pid) == "java" else PYTHON] += _pss(pid)
+        if pid == jvm or not _is_java(pid):
+            sizes[JVM if pid == jvm else PYTHON] += _pss(pid)
     return sizes | {ALL: sum(sizes.values())}
 
 
@@ -105,10 +110,10 @@ def _stats() -> Iterator[tuple[int, list[str]]]:
                 yield int(entry.name), (entry / "stat").read_text().rpartition(")")[2].split()
 
 
-def _command(pid: int) -> str:
+def _is_java(pid: int) -> bool:
     with suppress(*_GONE):
-        return (PROC / str(pid) / "comm").read_text().strip()
-    return ""
+        return (PROC / str(pid) / "exe").readlink().name == "java"
+    return False
 
 
 def _pss(pid: int) -> int:

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from anabranch import limits
 from anabranch.bench.workloads import OUTPUT, Piece, Workload
 from anabranch.engine.baseline import BatchTimes, PlainQuery, batch_times
-from anabranch.engine.session import SparkSettings, open_session
+from anabranch.engine.session import JAVA_OPTIONS, SparkSettings, open_session
 from anabranch.errors import EngineError
 from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
 from anabranch.node.node import Node
@@ -31,8 +31,14 @@ from anabranch.storage.log import LogSpec
 from anabranch.storage.store import Store
 from anabranch.transport.session import Connection, Producer, connect
 
-CONF: Final = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
+CONF: Final[Mapping[str, str]] = {"spark.sql.streaming.numRecentProgressUpdates": "1000"}
 """So that no batch of a measurement is forgotten before it is read. All else is as a node has it."""
+
+QUICK_CONF: Final[Mapping[str, str]] = {
+    **CONF,
+    "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1",
+}
+"""For a short run: the JVM's optimising compiler would take much of it, and be done when it is over."""
 
 FILES_PER_BATCH: Final = limits.BATCH_ROWS // limits.SEGMENT_ROWS
 """Files of a segment's rows each, so that a batch of plain Spark has as many rows as one of ours."""
@@ -53,7 +59,8 @@ class Side(ABC):
 
     name: str
 
-    def __init__(self, workload: Workload, directory: Path) -> None:
+    def __init__(self, workload: Workload, directory: Path, conf: Mapping[str, str]) -> None:
+        self.conf: Final = conf
         self.workload: Final = workload
         self.directory: Final = directory
         self.arrivals: Final[list[Arrival]] = []
@@ -96,7 +103,7 @@ class Side(ABC):
 
     def batches(self) -> list[BatchTimes]:
         """The micro-batches with rows, oldest first."""
-        return batch_times(open_session(SparkSettings(conf=CONF)))
+        return batch_times(open_session(SparkSettings(conf=self.conf)))
 
     def held_ms(self) -> float:
         """How long questions for news were held so far: in Spark's account that is part of a batch."""
@@ -149,7 +156,7 @@ class Ours(Side):
         return float(stage["held_ms"])
 
     def _start(self) -> None:
-        self._node = Node(self.workload.diagram, self.directory / "state", NodeSettings(conf=CONF))
+        self._node = Node(self.workload.diagram, self.directory / "state", NodeSettings(conf=self.conf))
         self._node.start()
         self._connection = connect(self._node.address)
         names = [source.name for source in self.workload.diagram.sources]
@@ -217,7 +224,7 @@ class Plain(Side):
         folders = {source.name: self.directory / source.name for source in self.workload.diagram.sources}
         for folder in folders.values():
             folder.mkdir()
-        session = open_session(SparkSettings(conf=CONF))
+        session = open_session(SparkSettings(conf=self.conf))
         self._query = PlainQuery(
             session, self.workload.diagram, folders, self.directory / "checkpoint", files_per_batch=FILES_PER_BATCH
         )

@@ -36,9 +36,7 @@ def _verbs() -> None:
 
 @bench.command()
 def engine(
-    quick: Annotated[
-        bool, typer.Option("--quick", help="Fewer rows and one round: under a minute, and rough.")
-    ] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, one round: under a minute, rough.")] = False,
     json_file: Annotated[
         Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")
     ] = None,
