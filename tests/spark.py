@@ -12,7 +12,7 @@ from anabranch.node.settings import NodeSettings
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query
 
-QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
+QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
 """A test is over before the JVM's full compiler pays. The database that comes with Spark writes no log beside it."""
 

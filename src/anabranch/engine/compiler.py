@@ -19,7 +19,7 @@ from anabranch.columns import arrow_schema
 from anabranch.engine.joins import apply_join
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_filter, apply_map, apply_union
 from anabranch.engine.targets import Chain, apply_step, tagged
-from anabranch.engine.watermark import punctuated, without_control_rows
+from anabranch.engine.watermark import punctuated, with_identity, without_control_rows
 from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
@@ -122,7 +122,7 @@ class _Compiler:
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""
-        raw = self._journals(stream)
+        raw = with_identity(self._journals(stream))
         data = [quote(name) for name in raw.columns if name not in (KIND, *ROW_HEADER)]
         return punctuated(raw, data) if self._waits else without_control_rows(raw, data)
 

@@ -16,7 +16,8 @@ from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import SparkSettings, open_session
 from anabranch.query.boxes import Diagram
-from anabranch.query.graph import stages
+from anabranch.query.graph import Stage, stages
+from anabranch.query.needs import needs
 
 _NOWHERE: Final = "127.0.0.1:1"
 
@@ -30,8 +31,11 @@ def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iter
     }
     for stage in stages(diagram):
 
-        def journals(stream: str, stage_name: str = stage.name) -> DataFrame:
-            return journal_frame(session, schemas[stream], address=_NOWHERE, stream=stream, stage=stage_name)
+        def journals(stream: str, stage: Stage = stage) -> DataFrame:
+            wanted = needs(diagram, stage)[stream]
+            return journal_frame(
+                session, schemas[stream], address=_NOWHERE, stream=stream, stage=stage.name, wanted=wanted
+            )
 
         compiled = compile_stage(diagram, stage, journals)
         schemas.update(compiled.schemas)

@@ -39,6 +39,7 @@ from anabranch.errors import EngineError, check
 from anabranch.model.header import KIND, ORIGIN, STIME, TID
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
+from anabranch.query.needs import EVERYTHING, Needs, needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +66,19 @@ def journal_frame(
     stage: str,
     scan: int = 0,
     max_rows: int = limits.BATCH_ROWS,
+    wanted: Needs = EVERYTHING,
 ) -> DataFrame:
     """The raw journal of a stream as a streaming DataFrame, for one place of the stage's plan."""
+    identity = [StructField(ORIGIN, IntegerType()), StructField(TID, LongType())]
     fields = [
         StructField(KIND, ByteType()),
         StructField(STIME, TimestampType()),
-        StructField(ORIGIN, IntegerType()),
-        StructField(TID, LongType()),
-        *[StructField(field.name, _parse_datatype_string(spark_type(field.type))) for field in schema],
+        *(identity if wanted.identity else ()),
+        *(
+            StructField(field.name, _parse_datatype_string(spark_type(field.type)))
+            for field in schema
+            if wanted.has(field.name)
+        ),
     ]
     options = {
         "address": address,
@@ -109,10 +115,19 @@ class StageRun:
         self._batch_ms = 0.0
 
         scans = count()
+        needed = needs(diagram, stage)
 
         def journals(stream: str) -> DataFrame:
-            names = {"address": address, "stream": stream, "stage": stage.name}
-            return journal_frame(session, schemas[stream], **names, scan=next(scans), max_rows=max_rows)
+            return journal_frame(
+                session,
+                schemas[stream],
+                address=address,
+                stream=stream,
+                stage=stage.name,
+                scan=next(scans),
+                max_rows=max_rows,
+                wanted=needed[stream],
+            )
 
         self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
 

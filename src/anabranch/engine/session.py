@@ -77,7 +77,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     ),
 }
 
-JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss4m -Djdk.lang.Process.launchMechanism=VFORK"
+JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 
 _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"

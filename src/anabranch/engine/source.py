@@ -43,6 +43,7 @@ class JournalSource(DataSource):
             scan=int(self.options["scan"]),
             max_rows=int(self.options["max_rows"]),
             partitions=int(self.options["partitions"]),
+            columns=schema.names,
         )
 
 
@@ -57,13 +58,24 @@ class Range(InputPartition):
 class JournalReader(DataSourceStreamReader):
     """One scan of a journal. An offset names its stream, because Spark's checkpoint only lists offsets by position."""
 
-    def __init__(self, *, address: str, stream: str, stage: str, scan: int, max_rows: int, partitions: int) -> None:
+    def __init__(
+        self,
+        *,
+        address: str,
+        stream: str,
+        stage: str,
+        scan: int,
+        max_rows: int,
+        partitions: int,
+        columns: Sequence[str],
+    ) -> None:
         self._address = address
         self._stream = stream
         self._stage = stage
         self._scan = scan
         self._max_rows = max_rows
         self._partitions = partitions
+        self._columns = tuple(columns)
 
     def initialOffset(self) -> dict[str, Any]:
         return self._offset(0)
@@ -85,7 +97,8 @@ class JournalReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
-        yield from client_of(self._address).journal_read(self._stream, partition.after, partition.to)
+        client = client_of(self._address)
+        yield from client.journal_read(self._stream, partition.after, partition.to, self._columns)
 
     def _offset(self, seq: int) -> dict[str, Any]:
         return {"stream": self._stream, "seq": seq}  # Spark compares offsets as text: the order of keys matters

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.engine.stateless import ROW_HEADER
-from anabranch.model.header import KIND, STIME, Kind
+from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
 
 EVENT_TIME: Final = "spark.watermarkDelayMs"
 """The metadata key by which Spark's stateful operators find the event time."""
@@ -34,6 +34,13 @@ _BELOW_WATERMARK: Final = frozenset(
     }
 )
 """What may stand between a journal and its watermark: nothing that can drop a row."""
+
+
+def with_identity(journal: DataFrame) -> DataFrame:
+    """The journal with all columns of the header, also if nobody above will ask which tuple a tuple is."""
+    missing = {ORIGIN: "int", TID: "bigint"}.items()
+    nothing = {name: F.lit(0).cast(type_) for name, type_ in missing if name not in journal.columns}
+    return journal.withColumns(nothing) if nothing else journal
 
 
 def without_control_rows(journal: DataFrame, data: list[str]) -> DataFrame:

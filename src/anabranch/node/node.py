@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -432,9 +432,12 @@ class Node:
             failpoints.reach("stage.punctuation_pending")
         return runner.latest(stream, scan, after_seq, max_rows)
 
-    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def journal_read(
+        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         log = self._log(stream)[1]
-        return journal_schema(log), journal_batches(log, self._origins_of(stream), after_seq, to_seq)
+        schema = journal_schema(log, columns)
+        return schema, journal_batches(log, self._origins_of(stream), after_seq, to_seq, schema)
 
     # --- looking in ------------------------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ after its rows: log order, never a punctuation ahead of the backlog. The journal
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -43,22 +43,27 @@ def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) 
             yield _empty(schema)  # tells the reader that the stream is quiet, not dead
 
 
-def journal_schema(log: Log) -> pa.Schema:
+def journal_schema(log: Log, columns: Sequence[str]) -> pa.Schema:
+    """The columns that are asked for, in this order, as Spark has them."""
     header = [(KIND, pa.int8()), (STIME, pa.timestamp("us", tz="UTC")), (ORIGIN, pa.int32()), (TID, pa.int64())]
-    return pa.schema([*[pa.field(name, type_) for name, type_ in header], *log.spec.schema])
+    fields = {field.name: field for field in [*(pa.field(name, type_) for name, type_ in header), *log.spec.schema]}
+    unknown = [name for name in columns if name not in fields]
+    if unknown:
+        raise StreamNotFound(f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark asks this.")
+    return pa.schema([fields[name] for name in columns])
 
 
-def journal_batches(log: Log, origins: frozenset[str], after_seq: int, to_seq: int) -> Iterator[pa.RecordBatch]:
+def journal_batches(
+    log: Log, origins: frozenset[str], after_seq: int, to_seq: int, schema: pa.Schema
+) -> Iterator[pa.RecordBatch]:
     """The rows of a range, then its control row: the smallest punctuation over ``origins`` at the end of the range."""
-    schema = journal_schema(log)
     punctuations: Mapping[str, int] = {}
     for segment in log.read(after_seq, to_seq):
         punctuations = segment.punctuations
         if segment.rows is not None and segment.rows.num_rows:
             rows = segment.rows
-            kind = pa.array(np.zeros(rows.num_rows, dtype=np.int8))
-            data = rows.columns[_STORED_HEADER:]
-            columns = [kind, rows.column(STIME), rows.column(ORIGIN), rows.column(TID), *data]
+            kind = pa.array(np.full(rows.num_rows, int(Kind.INSERTION), dtype=np.int8))
+            columns = [kind if name == KIND else rows.column(name) for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     control = smallest(punctuations, origins)
     if control > 0:

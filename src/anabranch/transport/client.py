@@ -7,7 +7,7 @@ A ``Client`` may be used by several threads at once; a ``BatchStream`` by one, b
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
@@ -130,8 +130,8 @@ class Client:
         body: wire.Message = {"stream": stream, "stage": stage, "scan": scan, "after": after_seq, "max_rows": max_rows}
         return wire.number(self._act("journal-latest", body), "seq")
 
-    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> BatchStream:
-        return BatchStream(self._client, wire.journal_ticket(stream, after_seq, to_seq), self.address)
+    def journal_read(self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]) -> BatchStream:
+        return BatchStream(self._client, wire.journal_ticket(stream, after_seq, to_seq, columns), self.address)
 
     # --- shared ----------------------------------------------------------------------------------------------------
 

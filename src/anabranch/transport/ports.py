@@ -7,7 +7,7 @@ Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -139,6 +139,8 @@ class NodePorts(Protocol):
         """
         ...
 
-    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """The segments in ``(after_seq, to_seq]`` as Spark reads them, with the schema of the batches."""
+    def journal_read(
+        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """These columns of the segments in ``(after_seq, to_seq]`` as Spark reads them, with their schema."""
         ...

@@ -160,7 +160,8 @@ class _Service(flight.FlightServerBase):
             message = wire.decode(ticket)
             if "journal" in message:
                 span = wire.number(message, "after"), wire.number(message, "to")
-                return self._ports.journal_read(wire.text(message, "journal"), *span)
+                columns = wire.texts(message, "columns")
+                return self._ports.journal_read(wire.text(message, "journal"), *span, columns)
             request = wire.read_request(message)
         return _marked(self._stream(request.stream)), self._ports.read(request, cancelled)
 

@@ -92,6 +92,13 @@ def number(message: Message, key: str) -> int:
     return value
 
 
+def texts(message: Message, key: str) -> list[str]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise ConfigError(f"A message needs {key!r} as a list of texts.", remedy="Use the Anabranch client.")
+    return value
+
+
 def optional_text(message: Message, key: str) -> str | None:
     return None if message.get(key) is None else text(message, key)
 
@@ -125,8 +132,8 @@ def read_ticket(request: ReadRequest) -> bytes:
     )
 
 
-def journal_ticket(stream: str, after_seq: int, to_seq: int) -> bytes:
-    return encode({"journal": stream, "after": after_seq, "to": to_seq})
+def journal_ticket(stream: str, after_seq: int, to_seq: int, columns: Sequence[str]) -> bytes:
+    return encode({"journal": stream, "after": after_seq, "to": to_seq, "columns": list(columns)})
 
 
 def read_request(message: Message) -> ReadRequest:

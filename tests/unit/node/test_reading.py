@@ -13,7 +13,7 @@ from anabranch.columns import arrow_schema
 from anabranch.errors import StreamNotFound
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
-from anabranch.node.reading import journal_batches, wire_batches
+from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
 from anabranch.transport.ports import ReadRequest
@@ -107,7 +107,7 @@ def test_another_incarnation_is_told(store: Store) -> None:
 
 
 def journal(log: Log, after: int, to: int) -> list[tuple[int, int]]:
-    batches = journal_batches(log, frozenset(log.spec.origins), after, to)
+    batches = journal_batches(log, frozenset(log.spec.origins), after, to, journal_schema(log, ["_kind", "_stime"]))
     return [
         (kind, time)
         for batch in batches

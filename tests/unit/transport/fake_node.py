@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -164,8 +164,11 @@ class FakeNode:
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         return min(len(self.batches), after_seq + max(1, max_rows // 2))
 
-    def journal_read(self, stream: str, after_seq: int, to_seq: int) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        return wire_schema(PING), iter(self.batches[after_seq:to_seq])
+    def journal_read(
+        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]
+    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        fields = [wire_schema(PING).field(name) for name in columns]
+        return pa.schema(fields), (batch.select(columns) for batch in self.batches[after_seq:to_seq])
 
 
 def tuples(rows: pa.RecordBatch, first_id: int, kind: Kind = Kind.INSERTION) -> pa.RecordBatch:

@@ -259,8 +259,10 @@ def test_a_journal_is_read_in_ranges_of_segments(client: Client) -> None:
     for rtt in (1, 2, 3):
         client.push(Push(source="ping", rows=pings(rtt), count=1))
     assert client.journal_latest("ping", "stage", 0, 0, 4) == 2
-    assert ids(list(client.journal_read("ping", 1, 3))) == [2, 3]
-    assert list(client.journal_read("ping", 3, 3)) == []
+    batches = list(client.journal_read("ping", 1, 3, ["_kind", "_id"]))
+    assert ids(batches) == [2, 3]
+    assert batches[0].schema.names == ["_kind", "_id"]
+    assert list(client.journal_read("ping", 3, 3, ["_id"])) == []
 
 
 # --- errors and addresses ------------------------------------------------------------------------------------------

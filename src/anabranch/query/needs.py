@@ -1,0 +1,73 @@
+"""Which columns a stage needs of the streams it reads: the others are not sent to Spark.
+
+Only an Aggregate leaves columns behind; what comes out of every other root has all that went in. Where something is
+not clear, everything is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from anabranch.model.names import internal_stream
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Filter, Join, Map, Source, Union
+from anabranch.query.graph import Stage
+from anabranch.query.sql import Expression, parse_expression, parse_list
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Columns in lower case, or None: all of them."""
+
+    columns: frozenset[str] | None
+
+    def has(self, column: str) -> bool:
+        return self.columns is None or column.lower() in self.columns
+
+    @property
+    def identity(self) -> bool:
+        """Whether it matters which tuple a tuple is: no expression can ask, but what keeps all columns keeps it."""
+        return self.columns is None
+
+    def and_also(self, other: Needs) -> Needs:
+        return Needs(None if self.columns is None or other.columns is None else self.columns | other.columns)
+
+
+EVERYTHING = Needs(None)
+
+
+def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
+    """What the stage needs of each stream that it reads."""
+    root = diagram.box(stage.root)
+    if not isinstance(root, Aggregate):
+        return dict.fromkeys(stage.inputs, EVERYTHING)
+    found: dict[str, Needs] = {}
+    _follow(diagram, root.input, _read([*map(parse_expression, root.by), *parse_list(root.columns)]), found)
+    return found
+
+
+def _follow(diagram: Diagram, arrow: Arrow, wanted: Needs, found: dict[str, Needs]) -> None:
+    """Down from an arrow of which these columns are wanted, to the streams that the stage reads."""
+    box = diagram.box(arrow.box)
+    match box:
+        case Source():
+            found[box.name] = wanted.and_also(found.get(box.name, wanted))
+        case Join() | Aggregate():
+            name = internal_stream(box.name)
+            found[name] = wanted.and_also(found.get(name, wanted))
+        case Filter():
+            _follow(diagram, box.input, wanted.and_also(_read(map(parse_expression, box.predicates))), found)
+        case Map():
+            _follow(diagram, box.input, _read(parse_list(box.columns)), found)
+        case Union():  # whose inputs are compared column by column
+            for below in box.inputs:
+                _follow(diagram, below, EVERYTHING, found)
+
+
+def _read(expressions: Iterable[Expression]) -> Needs:
+    read: set[str] = set()
+    for expression in expressions:
+        if expression.is_star:
+            return EVERYTHING
+        read |= {part.lower() for column in expression.columns for part in column.split(".")}
+    return Needs(frozenset(read))
