@@ -42,7 +42,7 @@ def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
     return rows.serialize()
 
 
-def decode_rows(body: bytes, schema: pa.Schema) -> pa.RecordBatch:
+def decode_rows(body: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(body), schema)
 
 

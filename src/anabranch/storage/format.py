@@ -15,7 +15,7 @@ from anabranch.errors import StateError
 from anabranch.storage.connection import Connect, one_row
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
-FORMAT: Final = 1
+FORMAT: Final = 2
 PAGE_BYTES: Final = 16 << 10
 
 SCHEMA: Final = (
@@ -33,7 +33,8 @@ SCHEMA: Final = (
         trimmed_bytes INTEGER NOT NULL DEFAULT 0,
         trimmed_punctuations BLOB NOT NULL DEFAULT x'')""",
     # last_id and end_bytes count from the beginning of the log, so what lies between two segments is a difference.
-    # The large columns come last: reading the others does not touch the pages that hold them.
+    # The large columns come last: reading the others does not touch the pages that hold them. The largest bodies are
+    # in files of their own.
     """CREATE TABLE segments (
         log INTEGER NOT NULL,
         seq INTEGER NOT NULL,
@@ -42,6 +43,8 @@ SCHEMA: Final = (
         end_bytes INTEGER NOT NULL,
         appended_us INTEGER NOT NULL,
         punctuations BLOB NOT NULL,
+        file TEXT,
+        file_bytes INTEGER,
         body BLOB,
         PRIMARY KEY (log, seq))""",
     "CREATE INDEX segments_by_id ON segments (log, last_id, seq)",

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from anabranch.errors import StateError, StreamNotFound, check
 from anabranch.storage import codec
+from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
 from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark, find_punctuations
 
@@ -48,10 +49,11 @@ class Segment:
 class Log:
     """The reading side of one log. Any thread may use it."""
 
-    def __init__(self, name: str, published: Published, readers: ReaderPool) -> None:
+    def __init__(self, name: str, published: Published, readers: ReaderPool, bodies: Bodies) -> None:
         self.name: Final = name
         self._published = published
         self._pool = readers
+        self._bodies = bodies
 
     @property
     def spec(self) -> LogSpec:
@@ -182,8 +184,11 @@ class Log:
 
     def _segments(self, state: LogState, after_seq: int, to_seq: int) -> Iterator[Segment]:
         while after_seq < to_seq:
-            with self._pool.connection() as connection:
-                fetched = _fetch(connection, state, after_seq, to_seq)
+            try:
+                with self._pool.connection() as connection:
+                    fetched = _fetch(connection, self._bodies, state, after_seq, to_seq)
+            except FileNotFoundError:
+                fetched = []
             if not fetched or fetched[0].seq != after_seq + 1:  # trimmed while we were reading
                 raise self._not_held(self._state, after_seq + 1)
             for segment in fetched:
@@ -215,16 +220,17 @@ class Log:
         )
 
 
-def _fetch(connection: Connection, state: LogState, after_seq: int, to_seq: int) -> list[Segment]:
+def _fetch(connection: Connection, bodies: Bodies, state: LogState, after_seq: int, to_seq: int) -> list[Segment]:
     cursor = connection.execute(
-        "SELECT seq, rows, last_id, appended_us, punctuations, body FROM segments "
+        "SELECT seq, rows, last_id, appended_us, punctuations, file, file_bytes, body FROM segments "
         "WHERE log = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
         (state.number, after_seq, to_seq, READ_SEGMENTS),
     )
     segments: list[Segment] = []
     size = 0
     try:
-        for seq, rows, last_id, appended_us, punctuations, body in cursor:
+        for seq, rows, last_id, appended_us, punctuations, file, file_bytes, inline in cursor:
+            body = bodies.read(file, file_bytes) if file is not None else inline
             segments.append(
                 Segment(
                     seq=seq,

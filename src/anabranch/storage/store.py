@@ -1,4 +1,4 @@
-"""A store: one SQLite file, its one writer, its readers, and the order of commit, publication and notice.
+"""A store: one SQLite file and its large bodies, its one writer, its readers, and the order of commit and notice.
 
 Nothing is visible to a reader of this process, in memory or by notice, before COMMIT has returned, and COMMIT returns
 after the write-ahead log is synced. Must not know what the logs are for.
@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from anabranch.errors import StateError, check
 from anabranch.storage import codec, format
+from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import (
     WAL_BYTES,
     Connect,
@@ -33,9 +34,12 @@ from anabranch.storage.transaction import BatchRecord, Transaction
 class Store:
     """The logs, the small state and the batch ledger that share transactions."""
 
-    def __init__(self, path: Path, connect: Connect) -> None:
+    def __init__(self, path: Path, connect: Connect, bodies: Bodies) -> None:
         """Use ``Store.open``."""
         self.path = path
+        self._bodies = bodies
+        self._doubtful: list[str] = []
+        """Files of transactions that failed. Until the next commit, a power failure may show one that did not."""
         self._writer = connect(path)
         self._readers = ReaderPool(path, connect)
         self._published = Published()
@@ -46,24 +50,25 @@ class Store:
         self._stolen = False
         try:
             self._reload()
+            self._bodies.sweep(_files(self._writer))
         except BaseException:
             self._writer.close()
             raise
 
     @classmethod
-    def open(cls, path: Path, *, connect: Connect = connect_sqlite) -> Store:
+    def open(cls, path: Path, *, connect: Connect = connect_sqlite, bodies: Callable[[Path], Bodies] = Bodies) -> Store:
         """Open the store at ``path``; make it when there is none. A file that is not a store stays untouched."""
         with told_apart(path):
             format.prepare(path, connect)
-            return cls(path, connect)
+            return cls(path, connect, bodies(path))
 
     @property
     def logs(self) -> dict[str, Log]:
-        return {name: Log(name, self._published, self._readers) for name in self._published.states()}
+        return {name: self._log(name) for name in self._published.states()}
 
     def log(self, name: str) -> Log:
         self._published.state(name)
-        return Log(name, self._published, self._readers)
+        return self._log(name)
 
     def create_log(self, spec: LogSpec) -> Log:
         """The log of this name, made when absent. One that exists with other columns or origins is refused."""
@@ -94,18 +99,21 @@ class Store:
         check(self._owner != threading.get_ident(), "A transaction was begun inside another one of the same store.")
         with self._lock, told_apart(self.path):
             self._owner = threading.get_ident()
+            transaction = Transaction(self._writer, self._bodies, self._published.states())
             try:
                 self._begin()
-                transaction = Transaction(self._writer, self._published.states())
                 yield transaction
                 states = transaction.finish()
                 self._writer.execute("COMMIT").fetchall()
                 self._published.publish(states)
             except BaseException:
+                self._doubtful += transaction.written
                 self._undo()
                 raise
             finally:
                 self._owner = None
+            self._bodies.remove([*transaction.doomed, *self._doubtful])
+            self._doubtful.clear()
             self._bound_wal()
 
     def close(self) -> None:
@@ -117,6 +125,9 @@ class Store:
             self._published.close()
             self._readers.close()
             self._writer.close()  # last, so that it is the writer that empties the write-ahead log
+
+    def _log(self, name: str) -> Log:
+        return Log(name, self._published, self._readers, self._bodies)
 
     def _begin(self) -> None:
         if self._closed:
@@ -158,6 +169,12 @@ class Store:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         size = wal.stat().st_size if wal.exists() else 0
         self._wal_bytes_allowed = size + WAL_BYTES
+
+
+def _files(connection: Connection) -> dict[str, int]:
+    """The files that the store names, with their sizes."""
+    rows = connection.execute("SELECT file, file_bytes FROM segments WHERE file IS NOT NULL").fetchall()
+    return {row[0]: row[1] for row in rows}
 
 
 def _load(connection: Connection) -> dict[str, LogState]:

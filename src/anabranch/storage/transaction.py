@@ -18,6 +18,7 @@ from anabranch import failpoints
 from anabranch.errors import Overloaded, StreamNotFound, check
 from anabranch.limits import READERS
 from anabranch.storage import codec
+from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, one_row
 from anabranch.storage.state import (
     LogSpec,
@@ -70,9 +71,14 @@ class BatchRecord:
 class Transaction:
     """Everything done here becomes durable together, when the ``with`` block of ``Store.transaction`` ends."""
 
-    def __init__(self, connection: Connection, states: Mapping[str, LogState]) -> None:
+    def __init__(self, connection: Connection, bodies: Bodies, states: Mapping[str, LogState]) -> None:
         self._connection = connection
+        self._bodies = bodies
         self._states = dict(states)
+        self.written: Final[list[str]] = []
+        """Files that are named by nothing unless this is committed."""
+        self.doomed: Final[list[str]] = []
+        """Files that are named by nothing once this is committed."""
         self._over = False
         self._failed = False
 
@@ -121,6 +127,8 @@ class Transaction:
         if last is None:
             return 0
         mark, punctuations = last
+        files = "SELECT file FROM segments WHERE log = ? AND seq <= ? AND file IS NOT NULL"
+        self.doomed.extend(self._column(files, (before.number, mark.seq)))
         self._execute("DELETE FROM segments WHERE log = ? AND seq <= ?", (before.number, mark.seq))
         self._execute(
             "UPDATE logs SET trimmed_seq = ?, trimmed_id = ?, trimmed_bytes = ?, trimmed_punctuations = ? "
@@ -226,6 +234,7 @@ class Transaction:
 
     def finish(self) -> dict[str, LogState]:
         """No more operations; the states to publish once COMMIT has succeeded."""
+        self._bodies.settle()
         self._over = True
         check(not self._failed, "A transaction was to be committed after one of its operations had failed.")
         return self._states
@@ -249,6 +258,10 @@ class Transaction:
         except BaseException:
             self._failed = True
             raise
+
+    def _column(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
+        check(not self._over and self._connection.in_transaction, "A transaction was used after it had ended.")
+        return [row[0] for row in self._connection.execute(sql, parameters).fetchall()]
 
     def _insert_log(self, spec: LogSpec) -> LogState:
         incarnation = secrets.token_hex(8)
@@ -289,10 +302,17 @@ class Transaction:
         count = rows.num_rows if rows is not None else 0
         size = SEGMENT_OVERHEAD_BYTES + len(known) + (body.size if body is not None else 0)
         end = Mark(state.end.seq + 1, state.end.id + count, state.end.bytes + size)
+        file = None
+        if body is not None and body.size >= self._bodies.large_bytes:
+            file = self._bodies.write(body)
+            self.written.append(file)
         self._execute(
-            "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, body) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            (state.number, end.seq, count, end.id, end.bytes, now_us, known, body),
+            "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, file, file_bytes, "
+            "body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                *(state.number, end.seq, count, end.id, end.bytes, now_us, known),
+                *((None, None, body) if file is None or body is None else (file, body.size, None)),
+            ),
         )
         return replace(state, end=end, punctuations=punctuations)
 

@@ -9,16 +9,17 @@ Shared memory (``-shm``) is not part of it: SQLite builds that anew.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import apsw
 
-from anabranch.storage import Connection, configure
+from anabranch.storage import Bodies, Connection, configure
 
 SECTOR = 512
+LARGE_BYTES = 40_000
 
 
 @dataclass(slots=True)
@@ -27,6 +28,11 @@ class Contents:
 
     durable: bytes
     pending: list[tuple[int, bytes | None]] = field(default_factory=list)
+    unnamed: bool = False
+    """Whether its name in the directory is not durable."""
+
+    def copy(self) -> Contents:
+        return Contents(self.durable, list(self.pending), self.unnamed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +43,15 @@ class Photograph:
         """A directory after the power loss: of what was not synced, each sector survived with probability ``keep``."""
         directory.mkdir()
         for name, contents in self.files.items():
+            if contents.unnamed and rng.random() >= keep:
+                continue
             image = bytearray(contents.durable)
             for offset, data in contents.pending:
                 if data is not None:
                     _write_torn(image, offset, data, rng, keep)
                 elif rng.random() < keep:
                     _resize(image, offset)
+            (directory / name).parent.mkdir(exist_ok=True)
             (directory / name).write_bytes(image)
 
 
@@ -80,9 +89,7 @@ class LossyDisk(apsw.VFS):  # type: ignore[misc]
         return connect
 
     def photograph(self) -> Photograph:
-        return Photograph(
-            {name: Contents(contents.durable, list(contents.pending)) for name, contents in self.files.items()}
-        )
+        return Photograph({name: contents.copy() for name, contents in self.files.items()})
 
     def xOpen(self, name: Any, flags: list[int]) -> LossyFile:  # noqa: N802
         filename = name.filename() if isinstance(name, apsw.URIFilename) else name
@@ -122,3 +129,36 @@ class LossyFile(apsw.VFSFile):  # type: ignore[misc]
                 image[offset : offset + len(data)] = data
         self._contents.durable = bytes(image)
         self._contents.pending.clear()
+
+
+class LossyBodies(Bodies):
+    """Files of bodies on a lossy disk. ``synced`` is False for a store that forgets to sync them."""
+
+    def __init__(self, disk: LossyDisk, store: Path, *, synced: bool = True) -> None:
+        super().__init__(store, LARGE_BYTES)
+        self._disk = disk
+        self._synced = synced
+
+    def remove(self, names: Iterable[str]) -> None:
+        gone = list(names)
+        super().remove(gone)
+        for name in gone:  # a removal that is lost leaves a file that nobody names
+            self._disk.files.pop(self._path(name), None)
+
+    def _write(self, name: str, body: memoryview) -> None:
+        self._disk.before_change()
+        contents = self._disk.files[self._path(name)] = Contents(b"", [(0, bytes(body))], unnamed=True)
+        super()._write(name, body)
+        self._disk.before_change()
+        if self._synced:
+            contents.durable = bytes(body)
+            contents.pending.clear()
+
+    def _sync_directory(self, directory: Path) -> None:
+        self._disk.before_change()
+        super()._sync_directory(directory)
+        for contents in self._disk.files.values():
+            contents.unnamed = contents.unnamed and not self._synced
+
+    def _path(self, name: str) -> str:
+        return f"{self.directory.name}/{name}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 
-from anabranch.storage import Log, LogSpec, Store
+from anabranch.storage import Bodies, Log, LogSpec, Store
 
 ORIGINS = ("s/0", "s/1")
 DATA = pa.schema([("name", pa.string()), ("value", pa.int64())])
 NOW = 1_700_000_000_000_000
+INLINE = partial(Bodies, large_bytes=1 << 40)
+"""What ``Store.open`` takes to keep all bodies in its one file."""
 
 
 def spec(name: str = "s", *, limit_bytes: int = 1 << 30, retention_us: int = 1_000_000) -> LogSpec:
@@ -68,4 +71,5 @@ def observe(store: Store, *, keys: Sequence[str] = ("k",)) -> dict[str, object]:
 
 
 def files_of(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in sorted(path.parent.iterdir())}
+    files = sorted(file for file in path.parent.rglob("*") if file.is_file())
+    return {str(file.relative_to(path.parent)): file.read_bytes() for file in files}

@@ -45,7 +45,7 @@ def test_a_store_of_another_version(path: Path, store: Store) -> None:
     contents = bytearray(path.read_bytes())
     contents[60:64] = struct.pack(">I", 99)
     path.write_bytes(contents)
-    refused(path, "has format 99; this version of Anabranch reads format 1")
+    refused(path, "has format 99; this version of Anabranch reads format 2")
 
 
 def test_a_directory_in_its_place(tmp_path: Path) -> None:
@@ -55,7 +55,8 @@ def test_a_directory_in_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0.02, 0.3, 0.99])
-def test_a_store_that_was_cut_off(path: Path, store: Store, kept: float) -> None:
+def test_a_store_that_was_cut_off(path: Path, inline: Store, kept: float) -> None:
+    store = inline
     append(store, [1], padding=1 << 20)
     store.close()
     contents = path.read_bytes()
@@ -63,7 +64,8 @@ def test_a_store_that_was_cut_off(path: Path, store: Store, kept: float) -> None
     refused(path, "cut off")
 
 
-def test_a_store_that_was_cut_off_beside_its_write_ahead_log(path: Path, tmp_path: Path, store: Store) -> None:
+def test_a_store_that_was_cut_off_beside_its_write_ahead_log(path: Path, tmp_path: Path, inline: Store) -> None:
+    store = inline
     append(store, [1], padding=20 << 20)  # enough to be checkpointed
     append(store, [2])  # and this is still only in the write-ahead log
     copy = tmp_path / "copy" / "s.db"

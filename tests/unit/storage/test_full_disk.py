@@ -11,7 +11,7 @@ import pytest
 
 from anabranch.errors import DiskFull
 from anabranch.storage import Connection, Store, connect_sqlite
-from tests.unit.storage.stories import append, observe, spec, values_in
+from tests.unit.storage.stories import INLINE, append, observe, spec, values_in
 
 MEGABYTE = 1 << 20
 
@@ -53,7 +53,7 @@ def test_a_file_that_may_not_grow_is_a_full_disk(path: Path) -> None:
         return opened[-1]
 
     Store.open(path).close()
-    store = Store.open(path, connect=connect)
+    store = Store.open(path, connect=connect, bodies=INLINE)
     store.create_log(spec())
     accepted = fill(store)
     assert accepted >= 5
@@ -69,7 +69,7 @@ def test_a_trim_makes_room_in_a_file_that_may_not_grow(path: Path) -> None:
         connection.execute("PRAGMA max_page_count = 512").fetchall()
         return connection
 
-    store = Store.open(path, connect=connect)
+    store = Store.open(path, connect=connect, bodies=INLINE)
     store.create_log(spec())
     accepted = fill(store)
     with store.transaction() as transaction:
@@ -90,12 +90,24 @@ def largest_file(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_writes_that_the_operating_system_refuses_are_a_full_disk(path: Path, store: Store) -> None:
+def test_writes_that_the_operating_system_refuses_are_a_full_disk(path: Path, inline: Store) -> None:
     with largest_file(8 * MEGABYTE):
-        accepted = fill(store)
+        accepted = fill(inline)
         assert accepted >= 3
-        assert values_in(store.log("s")) == list(range(accepted))
-    goes_on(store, path, accepted)
+        assert values_in(inline.log("s")) == list(range(accepted))
+    goes_on(inline, path, accepted)
+
+
+def test_a_body_that_finds_no_room_is_a_full_disk_and_leaves_nothing(path: Path, store: Store) -> None:
+    append(store, [0], padding=MEGABYTE)
+    with largest_file(MEGABYTE // 2):
+        assert fill(store) == 0
+        append(store, [1])
+    assert len(list(path.with_name("s.db-bodies").iterdir())) == 1
+    with store.transaction() as transaction:
+        transaction.trim("s", now_us=10**17)
+    append(store, [2], padding=MEGABYTE)
+    assert values_in(store.log("s")) == [2]
 
 
 def test_a_store_that_cannot_be_made_for_want_of_room_leaves_no_file_of_its_name(path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from anabranch.errors import StreamNotFound
-from anabranch.storage import Store
+from anabranch.storage import Bodies, Store
 from tests.unit.storage.stories import ORIGINS, rows, spec
 
 SECOND = 1_000_000
@@ -45,7 +46,7 @@ class Machine(RuleBasedStateMachine):
     def open(self) -> None:
         self.directory = tempfile.TemporaryDirectory()
         self.path = Path(self.directory.name) / "s.db"
-        self.store = Store.open(self.path)
+        self.store = Store.open(self.path, bodies=partial(Bodies, large_bytes=700))  # some are, some are not
         self.log = self.store.create_log(spec())
         self.model = Model()
         self.now_us = 0

@@ -16,7 +16,7 @@ import pytest
 
 from anabranch.storage import BatchRecord, Store
 from anabranch.storage.transaction import Transaction
-from tests.unit.storage.lossy_files import LossyDisk, Photograph
+from tests.unit.storage.lossy_files import LossyBodies, LossyDisk, Photograph
 from tests.unit.storage.stories import NOW, observe, rows, spec
 
 TRANSACTIONS = 25
@@ -30,7 +30,7 @@ def disk(request: pytest.FixtureRequest) -> Iterator[LossyDisk]:
     disk.unregister()
 
 
-def begin(path: Path, disk: LossyDisk, synchronous: str = "FULL") -> Store:
+def begin(path: Path, disk: LossyDisk, synchronous: str = "FULL", *, bodies_synced: bool = True) -> Store:
     """A store with two logs that was closed well and is opened on the lossy disk."""
     store = Store.open(path)
     store.create_log(spec("s"))
@@ -38,7 +38,11 @@ def begin(path: Path, disk: LossyDisk, synchronous: str = "FULL") -> Store:
     with store.transaction() as transaction:
         transaction.add_reader("s", "spark", at_seq=0)
     store.close()
-    return Store.open(path, connect=disk.connect(synchronous=synchronous))
+    return Store.open(
+        path,
+        connect=disk.connect(synchronous=synchronous),
+        bodies=lambda store: LossyBodies(disk, store, synced=bodies_synced),
+    )
 
 
 def do_something(store: Store, transaction: Transaction, number: int, rng: random.Random) -> None:
@@ -99,24 +103,28 @@ def test_nothing_that_was_committed_is_lost_and_nothing_is_half(
     store.close()
     assert len(moments) > 2 * TRANSACTIONS  # some of them lie inside a transaction
     assert len({photograph.files["s.db"].durable for photograph, _ in moments}) > 3  # and some around checkpoints
+    assert any(contents.unnamed for photograph, _ in moments for contents in photograph.files.values())
     for number, (photograph, returned) in enumerate(moments):
         found = after_power_loss(photograph, tmp_path / f"loss-{number}", rng, keep=rng.choice([0.0, 0.5, 0.9, 1.0]))
         assert found in seen[returned : returned + 2], f"moment {number}, after {returned} transactions"
 
 
-@pytest.mark.parametrize("synchronous", ["OFF", "NORMAL"])
-def test_the_same_story_finds_the_loss_when_commits_are_not_synced(
-    path: Path, tmp_path: Path, disk: LossyDisk, synchronous: str
+@pytest.mark.parametrize(
+    ("synchronous", "bodies_synced", "least"),
+    [("OFF", True, TRANSACTIONS // 2), ("NORMAL", True, TRANSACTIONS // 2), ("FULL", False, 5)],
+)
+def test_the_same_story_finds_the_loss_when_something_is_not_synced(
+    path: Path, tmp_path: Path, disk: LossyDisk, synchronous: str, bodies_synced: bool, least: int
 ) -> None:
     rng = random.Random(1)
-    store = begin(path, disk, synchronous)
+    store = begin(path, disk, synchronous, bodies_synced=bodies_synced)
     seen, moments = live(store, disk, rng)
     store.close()
     lost = 0
     for number, (photograph, returned) in enumerate(moments):
         found = after_power_loss(photograph, tmp_path / f"loss-{number}", rng, keep=0.5)
         lost += found not in seen[returned : returned + 2]
-    assert lost > TRANSACTIONS // 2
+    assert lost > least
 
 
 class PowerFailure:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
-from anabranch.storage import Store
+from anabranch.storage import Bodies, Store
 from tests.unit.storage.stories import NOW, rows, spec
 
-store = Store.open(Path(sys.argv[1]))
+store = Store.open(Path(sys.argv[1]), bodies=partial(Bodies, large_bytes=30_000))
 log = store.create_log(spec())
 print("ready", flush=True)
 while True:
