@@ -16,7 +16,10 @@ def explain(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid flowchart.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show the plan of each stage too.")] = False,
 ) -> None:
-    """Check a query and draw it, with the columns on its arrows. Nothing runs, and without --plan no Spark starts.
+    """Check a query and draw it, with the columns on its arrows, and say what a failure would show.
+
+    Each box has a class, which says what a restart does to it, and the query has that of its most general box; see
+    docs/classes.md. Nothing runs, and without --plan no Spark starts.
 
     \b
     Examples:
@@ -24,12 +27,13 @@ def explain(
       anabranch explain examples/slow_paths.yaml --mermaid > slow_paths.mmd
     """
     from anabranch.errors import QueryError
+    from anabranch.query import classes
     from anabranch.query.draw import as_mermaid, as_text
     from anabranch.query.files import load
     from anabranch.query.validate import validate
 
     diagram = load(file).diagram()
-    typer.echo((as_mermaid if mermaid else as_text)(diagram), nl=False)
+    typer.echo(as_mermaid(diagram) if mermaid else f"{as_text(diagram)}\n{classes.as_text(diagram)}", nl=False)
     problems = validate(diagram)
     if problems:
         raise QueryError(diagram.name, problems)
