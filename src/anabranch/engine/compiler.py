@@ -48,7 +48,12 @@ class CompiledStage:
     frame: DataFrame
     chains: tuple[Chain, ...]
     schemas: Mapping[str, pa.Schema]
-    finish: Finish = lambda batch: batch
+    finish: Finish | None = None
+
+
+def empty_batch(stream: DataFrame) -> DataFrame:
+    """What a batch of a stream looks like, without rows."""
+    return stream.sparkSession.createDataFrame([], stream.schema)
 
 
 def compile_stage(diagram: Diagram, stage: Stage, journals: Journals) -> CompiledStage:
@@ -82,7 +87,7 @@ class _Compiler:
 
         with self._naming(box):
             rows = counted(self._arrow(box.input), box, self._origins)
-            made = summaries(rows.sparkSession.createDataFrame([], rows.schema), box, self._origins)
+            made = summaries(empty_batch(rows), box, self._origins)
         return CompiledStage(self._stage, rows, chains, self._schemas(made, chains), finish)
 
     def _steps_to(self, target: Target) -> Iterator[tuple[Step, int]]:

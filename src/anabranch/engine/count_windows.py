@@ -1,6 +1,6 @@
 """Aggregate over windows of a number of tuples: figure 4 of the racing paper.
 
-Spark has no such windows, so a stateful processor in Python (``counting``) waits for the punctuation, counts in
+Spark has no such windows, so a stateful processor in Python (``shards``) waits for the punctuation, counts in
 canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
 Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
 without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
@@ -13,8 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
-from anabranch.engine.counting import EARLIEST, FROM, GROUP, MADE, PACKED, ROWS, SHARD, TO, CountWindows, pack, unpack
+from anabranch.engine.counting import EARLIEST, FROM, GROUP, PACKED, ROWS, SHARD, TO, pack, unpack
 from anabranch.engine.hashing import identity_hash, identity_parts
+from anabranch.engine.shards import MADE, CountWindows
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.watermark import SHIFT, as_event_time
 from anabranch.engine.windows import spelled

@@ -1,29 +1,20 @@
-"""The stateful half of an Aggregate that counts: figure 4 of the racing paper, for many groups at once.
+"""Windows of tuples on whole columns: figure 4 of the racing paper, for many groups at once.
 
 Runs in Spark's Python workers. Spark would take every row apart and guess the types of what it puts together again
 (whole numbers beside NULL become floating point), so rows travel packed: ``pack`` makes one binary value of all rows of
-a shard in a batch, and ``unpack`` takes apart what comes out. In between they are Arrow record batches, and the work is
-done on whole columns.
-
-A shard is a part of the groups. What it keeps from batch to batch is one table of rows: those that the punctuation has
-not reached, and of each group those that windows under way need. The first of these always begins a window, so no
-counter is kept, and nothing is left of a group whose rows are all used up.
+a shard in a batch, and ``unpack`` takes apart what comes out. In between they are Arrow record batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
 
 from anabranch.model.header import ORIGIN, STIME, TID
-from anabranch.model.times import MS
 
 SHARD: Final = "_shard"
 GROUP: Final = ("_group", "_group2")
@@ -35,10 +26,7 @@ TO: Final = "_to"
 """The first and the last window of its group, counted within the batch, that a row goes into."""
 
 PACKED: Final = f"{SHARD} int, {EARLIEST} timestamp, {ROWS} binary"
-MADE: Final = f"{ROWS} binary"
-CHUNK_ROWS: Final = 65_536
 
-_STATE: Final = "rows binary, timer_ms bigint"
 Integers = npt.NDArray[np.int64]
 
 
@@ -54,14 +42,14 @@ def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             yield pa.record_batch(
                 {
                     SHARD: pa.array(found, pa.int32()),
-                    EARLIEST: pa.array(np.minimum.reduceat(_numbers(rows, STIME), starts)).cast(rows[STIME].type),
+                    EARLIEST: pa.array(np.minimum.reduceat(numbers(rows, STIME), starts)).cast(rows[STIME].type),
                     ROWS: pa.array([encode(rows[low:high]) for low, high in zip(starts, ends, strict=True)]),
                 }
             )
 
 
 def unpack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows that ``CountWindows`` packed."""
+    """The rows of full windows."""
     for batch in batches:
         for value in batch.column(0):
             yield decode(value.as_py())
@@ -79,64 +67,6 @@ def decode(data: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
-class CountWindows(StatefulProcessor):
-    """One shard at a time: puts its rows into windows, and waits for those that the punctuation has not reached."""
-
-    def __init__(self, size: int, every: int) -> None:
-        self._size = size
-        self._every = every
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._state = handle.getValueState("waiting", _STATE)
-
-    def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[pd.DataFrame],
-        timerValues: TimerValues,
-    ) -> Iterator[pd.DataFrame]:
-        packed = [decode(value) for frame in rows for value in frame.iloc[:, -1]]
-        return self._visit(packed, timerValues.getCurrentWatermarkInMs())
-
-    def handleExpiredTimer(
-        self,
-        key: Any,
-        timerValues: TimerValues,
-        expiredTimerInfo: ExpiredTimerInfo,
-    ) -> Iterator[pd.DataFrame]:
-        """The punctuation has reached rows of a shard, perhaps without any new ones."""
-        return self._visit([], timerValues.getCurrentWatermarkInMs())
-
-    def close(self) -> None:
-        pass
-
-    def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        kept, timer_ms = self._state.get() or (None, None)
-        batches = [decode(kept), *new] if kept is not None else new
-        if not batches:
-            return
-        rows = pa.concat_batches(batches)
-        made, left = put_into_windows(rows, watermark_ms * MS, self._size, self._every)
-        self._keep(left, watermark_ms, timer_ms)
-        for start in range(0, made.num_rows, CHUNK_ROWS):
-            yield pd.DataFrame({ROWS: [encode(made[start : start + CHUNK_ROWS])]})
-
-    def _keep(self, rows: pa.RecordBatch, watermark_ms: int, timer_ms: int | None) -> None:
-        """Stores the rows of the shard, and asks to be woken when the punctuation passes the earliest that waits."""
-        if rows.num_rows == 0:
-            self._state.clear()
-            return
-        times = _numbers(rows, STIME)
-        waiting = times[times >= watermark_ms * MS]
-        if len(waiting):
-            wanted = int(waiting.min()) // MS + 1  # Spark wakes it when the watermark is there: then the row is below
-            if wanted != timer_ms:
-                self._handle.registerTimer(wanted)
-                timer_ms = wanted
-        self._state.update((encode(rows), timer_ms))
-
-
 def put_into_windows(
     rows: pa.RecordBatch, watermark_us: int, size: int, every: int
 ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -145,7 +75,7 @@ def put_into_windows(
     Only rows below the watermark are counted, in canonical order. ``every`` is at most ``size``, so each of them is in
     a window, full or under way.
     """
-    complete = _numbers(rows, STIME) < watermark_us
+    complete = numbers(rows, STIME) < watermark_us
     waiting = rows.filter(pa.array(~complete))
     ordered = _in_order(rows.filter(pa.array(complete)))
     place, counts = _places(ordered)
@@ -161,7 +91,7 @@ def put_into_windows(
 
 def _in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
     """By group, then in canonical order: the codes of origins are in the order of their names."""
-    keys: Sequence[Integers] = [_numbers(rows, name) for name in (TID, ORIGIN, STIME, *GROUP)]
+    keys: Sequence[Integers] = [numbers(rows, name) for name in (TID, ORIGIN, STIME, *GROUP)]
     return rows.take(pa.array(np.lexsort(keys)))
 
 
@@ -170,13 +100,14 @@ def _places(rows: pa.RecordBatch) -> tuple[Integers, Integers]:
     count = rows.num_rows
     changes = np.zeros(count, dtype=bool)
     for name in GROUP:
-        values = _numbers(rows, name)
+        values = numbers(rows, name)
         changes[1:] |= values[1:] != values[:-1]
     starts = np.flatnonzero(np.concatenate([np.ones(min(count, 1), dtype=bool), changes[1:]]))
     sizes = np.diff(np.append(starts, count))
     return np.arange(count) - np.repeat(starts, sizes), np.repeat(sizes, sizes)
 
 
-def _numbers(rows: pa.RecordBatch, name: str) -> Integers:
+def numbers(rows: pa.RecordBatch, name: str) -> Integers:
+    """A column of whole numbers or times, which has no NULL."""
     column = rows.column(name)
     return np.asarray((column.cast(pa.int64()) if column.type != pa.int64() else column).to_numpy(zero_copy_only=False))
