@@ -34,9 +34,24 @@ numbers were used up could never take a row again."""
 WINDOWS: Final = 1_000
 """Windows of one Aggregate that a tuple may lie in: Spark makes a row and an expression of its plan for each."""
 
+WINDOW_ROWS: Final = 1_000_000
+"""Tuples in one window of an Aggregate that counts: as many as a batch reads. They are held until the window is full,
+and then pass through one Python process."""
+
+WINDOW_SHARDS: Final = 16
+"""Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
+in every batch that has news for it. Fixed for the life of a state directory."""
+
+WINDOW_PART_BYTES: Final = 256 << 10
+"""Bytes that a part of such a shard should have. It is read and written as a whole: in smaller ones the trips to the
+state would cost more than the bytes."""
+
+WINDOW_PARTS: Final = 4_096
+"""Parts of one such shard. All 16 shards have 16 GiB then; what comes on top makes the parts larger."""
+
 PLAN_STEPS: Final = 16
-"""Filters and Maps of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their number:
-14 s in each batch of a chain of 200, and half a second for the same chain in pieces."""
+"""Filters, Maps and Drops of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their
+number: 14 s in each batch of a chain of 200, and half a second for the same chain in pieces."""
 
 SCANS: Final = 64
 """Places of one stage that read a journal. Each is a source of Spark, which starts and asks them one by one: a stage

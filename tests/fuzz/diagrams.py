@@ -41,8 +41,10 @@ class _Builder:
             self._filter,
             self._map,
             self._union,
+            self._drop,
             self._aggregate,
             self._aggregate,
+            self._count,
             self._join,
             self._join,
         )
@@ -137,6 +139,32 @@ class _Builder:
                 name=self._name("aggregate"),
             )
         )
+
+    def _count(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        exact = [column for column in columns if not column.name.startswith(INEXACT)]
+        keys = self._random.sample(exact, self._random.randint(0, min(1, len(exact))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        size = self._random.choice((1, 2, 3, 5))
+        self._streams.append(
+            stream.aggregate(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                rows=size,
+                every_rows=self._random.choice((None, 1, 2)),
+                name=self._name("count"),
+            )
+        )
+
+    def _drop(self) -> None:
+        stream = self._pick()
+        name = self._name("drop")
+        if self._random.random() < 0.5:
+            self._streams.append(stream.drop(predicate(self._random, self._columns(stream)), name=name))
+        else:
+            fraction = self._random.choice((0.1, 0.5, 0.9))
+            self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
 
     def _join(self) -> None:
         """Columns of both sides need different names, so the right side is renamed first."""

@@ -1,4 +1,5 @@
-"""The short form of ``make chaos``: two kills, and the output is what the reference says; and a kill of writers."""
+"""The short form of ``make chaos``: two kills, and the output is what the reference says; and kills of writers, and of
+windows of tuples."""
 
 from __future__ import annotations
 
@@ -92,6 +93,52 @@ def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_onc
         assert [(row["_id"], row["n"], row["x"]) for row in found] == [(row["_id"], row["n"], row["x"]) for row in some]
     read = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert [line["n"] for line in read] == list(range(400))
+
+
+COUNTING = """
+query: counted
+boxes:
+  - source: {{name: rows, schema: "n bigint, at timestamp", time: at, feed: "file:{path}/rows.csv,speed=100"}}
+  - map: {{name: grouped, input: rows, columns: "n, n % 7 AS g"}}
+  - aggregate:
+      name: fives
+      input: grouped
+      columns: min(n) AS first, sum(n) AS total, count(*) AS rows
+      by: g
+      rows: 5
+      every_rows: 2
+outputs:
+  fives: {{input: fives, to: "jsonl:{path}/fives.jsonl"}}
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.timeout(240)  # three starts of Spark
+def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tmp_path: Path) -> None:
+    (tmp_path / "q.yaml").write_text(COUNTING.format(path=tmp_path))
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    rows = (f"{number},{(start + timedelta(seconds=number)).isoformat()}\n" for number in range(1_000))
+    (tmp_path / "rows.csv").write_text("n,at\n" + "".join(rows))
+    seed = random.SystemRandom().randrange(1_000_000)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    log, port = tmp_path / "log", free_port()
+    for failpoint in (f"stage.offsets_written:{rng.randint(3, 6)}", f"stage.logged:{rng.randint(3, 6)}", None):
+        node = NodeProcess(tmp_path / "q.yaml", tmp_path / "state", port, log, failpoint=failpoint)
+        try:
+            if failpoint is not None:
+                node.wait_stopped(90)
+            else:
+                node.wait(lambda: all_written(node.status()), "writes all", 90)  # noqa: B023
+        finally:
+            node.kill()
+    found = [json.loads(line) for line in (tmp_path / "fives.jsonl").read_text().splitlines()]
+    groups = [range(group, 1_000, 7) for group in range(7)]
+    windows = [group[at : at + 5] for group in groups for at in range(0, len(group) - 4, 2)]
+    assert sorted((row["g"], row["first"], row["total"], row["rows"]) for row in found) == sorted(
+        (window[0] % 7, window[0], sum(window), 5) for window in windows
+    )
+    assert [row["_id"] for row in found] == list(range(1, len(windows) + 1))
 
 
 def all_written(status: dict[str, Any] | None) -> bool:

@@ -10,7 +10,7 @@ import pytest
 
 from anabranch.engine.session import close_session
 from anabranch.query.boxes import Diagram
-from tests.property.diagrams import joins, script, stateless_and_windows
+from tests.property.diagrams import counting, joins, script, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
@@ -41,6 +41,6 @@ def recorded(
     return run
 
 
-@pytest.fixture(scope="session", params=[stateless_and_windows, joins], ids=["windows", "joins"])
+@pytest.fixture(scope="session", params=[stateless_and_windows, joins, counting], ids=["windows", "joins", "counting"])
 def recording(request: pytest.FixtureRequest, recorded: Callable[[Callable[[], Diagram]], Recording]) -> Recording:
     return recorded(request.param)

@@ -1,4 +1,4 @@
-"""Two diagrams that have every box in every position that matters, and random scripts for them."""
+"""Three diagrams that have every box in every position that matters, and random scripts for them."""
 
 from __future__ import annotations
 
@@ -58,6 +58,28 @@ def joins() -> Diagram:
     query.output("per_key", equal.aggregate("count(*) AS n, max(rx) AS rx", by="lk", window="3s", name="per_key"))
     mixed = query.union(left, equal.map("lk, rx AS lx", name="matched"), name="mixed")
     query.output("mixed", mixed)  # no common origin, but a common source: identities are hashed
+    return query.diagram()
+
+
+def counting() -> Diagram:
+    """Windows of tuples that tumble and overlap, of all types, with and without groups, before and behind others;
+    Drops below a root and above one."""
+    query = ab.Query("counting")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    both = query.union(a.drop(0.2, seed=3, name="thinned"), b.drop("x = 1", name="without_ones"), name="both")
+    threes = both.aggregate("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", rows=3, name="threes")
+    query.output("threes", threes)
+    query.output("thinner", threes.drop(0.5, name="halved").map("k, x", name="narrow").drop("x > 3", name="small"))
+    query.output(
+        "moving",
+        both.aggregate(
+            "count(x) AS n, min(at) AS first, max(at) AS last, max(k) AS k", by="F", rows=5, every_rows=2, name="moving"
+        ),
+    )
+    query.output("ones", a.aggregate("min(x) AS x, min(k) AS k", rows=1, name="ones"))
+    query.output("twos", threes.aggregate("sum(n) AS n, min(k) AS k", rows=2, every_rows=1, name="twos"))
+    query.output("per_second", threes.aggregate("count(*) AS n", window="2s", name="per_second"))
     return query.diagram()
 
 

@@ -1,6 +1,6 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS`` and ``JOINS`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS`` and ``COUNTING`` are named after the diagrams that show them.
 """
 
 from __future__ import annotations
@@ -8,7 +8,17 @@ from __future__ import annotations
 from anabranch.model import identity
 from anabranch.query import graph
 from anabranch.reference import aggregates, boxes, network
-from anabranch.reference.boxes import AggregateBox, FilterBox, JoinBox, MapBox, ReferenceBox, UnionBox
+from anabranch.reference.boxes import (
+    AggregateBox,
+    CountAggregateBox,
+    DropBox,
+    FilterBox,
+    JoinBox,
+    MapBox,
+    ReferenceBox,
+    UnionBox,
+    WindowBox,
+)
 from anabranch.reference.stage import StageReference
 from anabranch.reference.tuples import Tuple
 from tests.property.mutations import Mutation
@@ -94,7 +104,10 @@ WINDOWS = [
         "return [(k * every + 1_000_000, k * every + size + 1_000_000) for k",
     ),
     Mutation(
-        "windows advance by their own step", AggregateBox._windows_of, "self._box.every_us", "self._box.window_us"
+        "windows advance by their own step",
+        AggregateBox._windows_of,
+        "self._box.time_window",
+        "self._box.time_window[:1] * 2",
     ),
     Mutation("a window holds its first moment", AggregateBox._windows_of, "time // every\n", "(time - 1) // every\n"),
     Mutation(
@@ -103,13 +116,13 @@ WINDOWS = [
         "(time - size) // every + 1",
         "-((size - time) // every)",
     ),
-    Mutation("the end of a window is its stream time", AggregateBox._summary, "stime=window[1]", "stime=window[0]"),
-    Mutation("an Aggregate is the origin", AggregateBox._summary, "origin=self._box.name", "origin=tuples[0].origin"),
+    Mutation("the end of a window is its stream time", AggregateBox.close, "], end, tuples)", "], start, tuples)"),
+    Mutation("an Aggregate is the origin", WindowBox._summary, "origin=self._box.name", "origin=tuples[0].origin"),
     # Aggregate: identity
-    Mutation("an Aggregate hashes the group", AggregateBox._summary, "[*parts, ", "["),
-    Mutation("an Aggregate hashes the window's start", AggregateBox._summary, '("bigint", window[0]), ', ""),
-    Mutation("an Aggregate hashes the window's end", AggregateBox._summary, ', ("bigint", window[1])]', "]"),
-    Mutation("an Aggregate hashes its name", AggregateBox._summary, '"window", self._box.name', '"window", ""'),
+    Mutation("an Aggregate hashes the group", WindowBox._summary, "[*parts, ", "["),
+    Mutation("an Aggregate hashes the window's start", AggregateBox.close, '("bigint", start), ', ""),
+    Mutation("an Aggregate hashes the window's end", AggregateBox.close, ', ("bigint", end)]', "]"),
+    Mutation("an Aggregate hashes its name", WindowBox._summary, "kind, self._box.name", 'kind, ""'),
     Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
     Mutation("a hash tells that NULL was there", identity.identity_hash, "part is None)", "False)"),
     # Aggregate: groups
@@ -121,7 +134,7 @@ WINDOWS = [
     ),
     Mutation(
         "NULL is a group of its own",
-        AggregateBox.process,
+        WindowBox._group,
         "_normal(each.values[name])",
         '_normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
     ),
@@ -141,7 +154,7 @@ WINDOWS = [
     Mutation("windows stay open before their end", AggregateBox.close, "window[1] <= self", "window[0] <= self"),
     Mutation("after W an Aggregate promises W + 1 us", AggregateBox.promises, "watermark_us + 1 if", "watermark_us if"),
     Mutation("an Aggregate promises nothing at W = 0", AggregateBox.promises, " if self.watermark_us else 0", ""),
-    Mutation("windows close in whole milliseconds", AggregateBox.punctuate, " // 1_000 * 1_000", ""),
+    Mutation("windows close in whole milliseconds", WindowBox.punctuate, " // 1_000 * 1_000", ""),
     Mutation("the slowest origin of an input holds it", ReferenceBox._smallest, "min(", "max("),
     Mutation(
         "an origin that promised nothing holds an input",
@@ -278,4 +291,54 @@ JOINS = [
         "found[box.name] = frozenset({box.name})",
         "found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))",
     ),
+]
+
+COUNTING = [
+    Mutation("a window has its own size", CountAggregateBox._count, "== size:", "== size - 1:"),
+    Mutation(
+        "windows of tuples advance by their own step",
+        CountAggregateBox._count,
+        "self._box.count_window",
+        "self._box.count_window[:1] * 2",
+    ),
+    Mutation(
+        "a window begins with the first tuple",
+        CountAggregateBox._count,
+        "self._counts[group]\n",
+        "self._counts[group] + 1\n",
+    ),
+    Mutation(
+        "a group counts for itself",
+        CountAggregateBox._count,
+        "group = self._group(each)",
+        "group = self._group(each)[:0] + tuple(None for _ in self._keys)",
+    ),
+    Mutation("tuples count in the order of time", CountAggregateBox.close, "(each.stime, each.origin", "(each.origin"),
+    Mutation("then in the order of origins", CountAggregateBox.close, "each.origin, each.tid", "each.tid"),
+    Mutation(
+        "then in the order of their numbers", CountAggregateBox.close, "each.origin, each.tid", "each.origin, -each.tid"
+    ),
+    Mutation(
+        "only tuples below the watermark count",
+        CountAggregateBox.close,
+        "if each.stime < self",
+        "if each.stime <= self",
+    ),
+    Mutation(
+        "a window's time is that of its last tuple", CountAggregateBox._count, "tuples[-1].stime", "tuples[0].stime"
+    ),
+    Mutation("a window hashes its first tuple", CountAggregateBox._count, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", CountAggregateBox._count, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", CountAggregateBox._count, '"count"', '"window"'),
+    Mutation(
+        "an Aggregate that counts promises the watermark",
+        CountAggregateBox.promises,
+        "self.watermark_us}",
+        "self.watermark_us and self.watermark_us + 1}",
+    ),
+    Mutation("a Drop hashes its seed", DropBox._drops, '[("bigint", self._box.seed), *', "[*"),
+    Mutation("a Drop hashes the identity", DropBox._drops, ", *each.identity_parts]", "]"),
+    Mutation("a Drop drops the lowest hashes", DropBox._drops, "1 << 64) <", "1 << 64) >="),
+    Mutation("a predicate that is NULL drops nothing", DropBox._drops, "is True", "is not False"),
+    Mutation("a Drop passes promises on", DropBox.promises, "dict(self._promised[0])", "{}"),
 ]

@@ -19,9 +19,9 @@ from anabranch.reference.boxes import AggregateBox, FilterBox, JoinBox, Referenc
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from tests.property import oracle
-from tests.property.diagrams import joins, stateless_and_windows
+from tests.property.diagrams import counting, joins, stateless_and_windows
 from tests.property.mutations import Mutation
-from tests.property.reference_rules import JOINS, WINDOWS
+from tests.property.reference_rules import COUNTING, JOINS, WINDOWS
 from tests.recording import RecordedStream, Recording
 from tests.unit.reference import test_boxes, test_stage
 from tests.unit.reference.streams import diagram, row, source
@@ -157,6 +157,14 @@ def test_windows_notice(mutation: Mutation, recorded: Recorded, known: Known) ->
 @pytest.mark.parametrize("mutation", JOINS, ids=str)
 def test_joins_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     assert is_noticed(mutation, recorded(joins), known(joins)), "this rule could be broken without anyone noticing"
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("mutation", COUNTING, ids=str)
+def test_counting_notices(mutation: Mutation, recorded: Recorded, known: Known) -> None:
+    recording, before = recorded(counting), known(counting)
+    assert is_noticed(mutation, recording, before), "this rule could be broken without anyone noticing"
 
 
 @pytest.mark.parametrize(("mutation", "example"), ONLY_BY_HAND, ids=lambda part: getattr(part, "__name__", str(part)))

@@ -29,9 +29,11 @@ def explain(
         bool, typer.Option("--json", help="One object, as JSON, also of a query with problems.")
     ] = False,
 ) -> None:
-    """Check a query and draw it, with the columns on its arrows.
+    """Check a query, draw it, and say what a failure would show.
 
-    Nothing runs, and without --plan no Spark starts. Exit code 2 if the query has problems.
+    Each arrow is drawn with its columns. Each box has a class, which says what a restart does to it, and the query has
+    that of its most general box; see docs/classes.md. Nothing runs, and without --plan no Spark starts. Exit code 2 if
+    the query has problems.
 
     \b
     Examples:
@@ -40,6 +42,7 @@ def explain(
       anabranch explain examples/slow_paths.yaml --json | jq -r '.problems[].message'
     """
     from anabranch.errors import QueryError
+    from anabranch.query import classes
     from anabranch.query.draw import as_mermaid, as_text
     from anabranch.query.files import load
 
@@ -48,7 +51,7 @@ def explain(
     query = load(file)
     diagram, problems = query.diagram(), query.validate()
     if not as_json:
-        typer.echo((as_mermaid if mermaid else as_text)(diagram), nl=False)
+        typer.echo(as_mermaid(diagram) if mermaid else f"{as_text(diagram)}\n{classes.as_text(diagram)}", nl=False)
     plans = _plans(diagram) if plan and not problems else {}
     if as_json:
         import json
@@ -64,6 +67,7 @@ def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> 
     """What scripts get. A query with problems has no diagram: it may be one that cannot be written down."""
     from dataclasses import asdict
 
+    from anabranch.query import classes
     from anabranch.query.schema import schemas
 
     columns = schemas(query.diagram())
@@ -72,6 +76,7 @@ def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> 
         "problems": [asdict(problem) for problem in problems],
         "diagram": None if problems else query.to_dict(),
         "columns": {str(arrow): {each.name: each.type for each in schema} for arrow, schema in columns.items()},
+        **classes.as_data(query.diagram()),
         "plans": plans,
     }
 

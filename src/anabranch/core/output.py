@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, merge_min
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Source, Union
 
 
 def output_punctuations(
     diagram: Diagram, root: str, inputs: Mapping[str, Punctuations], watermark_us: int
 ) -> dict[str, int]:
-    """The punctuations of the stage with this root box, whatever Filters and Maps its outputs hang on.
+    """The punctuations of the stage with this root box, whatever Filters, Maps and Drops its outputs hang on.
 
     ``inputs`` holds, per stream that the stage reads (a source, or ``box:<name>`` for a Join or Aggregate below the
     root), the punctuations at the end of the batch; ``watermark_us`` is the watermark that the batch ran with. Only
@@ -29,6 +29,9 @@ def output_punctuations(
 def _of_root(diagram: Diagram, root: Box, inputs: Mapping[str, Punctuations], watermark_us: int) -> dict[str, int]:
     """Every origin that reaches the root is in the map: one that promised nothing holds the others at 0."""
     match root:
+        case Aggregate(rows=int()):
+            # All tuples before the watermark are worked off; the next window ends with one at or after it.
+            return {root.name: watermark_us}
         case Aggregate():
             # All windows that end at or before the watermark are out; a later one ends at least one unit after it.
             return {root.name: watermark_us + 1 if watermark_us > 0 else 0}
@@ -45,7 +48,7 @@ def _of_arrow(diagram: Diagram, arrow: Arrow, inputs: Mapping[str, Punctuations]
             return {origin: inputs[name].get(origin, 0) for origin in source.origins}
         case Join(name=name) | Aggregate(name=name):
             return {name: inputs[internal_stream(name)].get(name, 0)}
-        case Filter(input=below) | Map(input=below):
+        case Filter(input=below) | Map(input=below) | Drop(input=below):
             return _of_arrow(diagram, below, inputs)
         case Union(inputs=below):
             return merge_min(_of_arrow(diagram, each, inputs) for each in below)

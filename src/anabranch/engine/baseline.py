@@ -107,7 +107,8 @@ class PlainQuery:
 
     def _aggregate(self, box: Aggregate) -> DataFrame:
         source, frame = self._scan(box.input, watermark=True)
-        window = F.window(_time(source), f"{box.window_us // MS} milliseconds", f"{box.every_us // MS} milliseconds")
+        window_us, every_us = box.time_window
+        window = F.window(_time(source), f"{window_us // MS} milliseconds", f"{every_us // MS} milliseconds")
         items = select_items(box.columns, [])
         grouped = frame.groupBy(window.alias("_window"), *box.by)
         sums = grouped.agg(*[F.expr(sql).alias(name) for name, sql in items])

@@ -16,31 +16,44 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
+from anabranch.engine.count_windows import counted, summaries
 from anabranch.engine.joins import apply_join
-from anabranch.engine.stateless import ROW_HEADER, apart, apply_filter, apply_map, apply_union
-from anabranch.engine.targets import Chain, apply_step, tagged
+from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
+from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated, with_identity, without_control_rows
 from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.model.header import KIND
 from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
-from anabranch.query.graph import Stage, all_origins, union_hashes
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Maker, Map, Source, Step, Union
+from anabranch.query.graph import Stage, Target, all_origins, union_hashes
 from anabranch.query.sql import quote
 
 Journals = Callable[[str], DataFrame]
 """Gives the raw journal of a stream: ``_kind``, the row header, and the data columns."""
 
 
+Finish = Callable[[DataFrame], DataFrame]
+
+
 @dataclass(frozen=True, slots=True)
 class CompiledStage:
-    """What one Spark query runs, and the data columns of each stream that comes out of it."""
+    """What one Spark query runs, and the data columns of each stream that comes out of it.
+
+    ``finish`` is what is still to be done with the rows of each batch, where a stream of Spark cannot do it.
+    """
 
     stage: Stage
     frame: DataFrame
     chains: tuple[Chain, ...]
     schemas: Mapping[str, pa.Schema]
+    finish: Finish | None = None
+
+
+def empty_batch(stream: DataFrame) -> DataFrame:
+    """What a batch of a stream looks like, without rows."""
+    return stream.sparkSession.createDataFrame([], stream.schema)
 
 
 def compile_stage(diagram: Diagram, stage: Stage, journals: Journals) -> CompiledStage:
@@ -55,27 +68,47 @@ class _Compiler:
         self._origins = all_origins(diagram)
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
-        self._waits = isinstance(self._root, Aggregate | Join)
+        self._waits = isinstance(self._root, Maker)
         self._steps: dict[str, int] = {}
-        """How many Filters and Maps lead to one of them without another box between."""
+        """How many Filters, Maps and Drops lead to one of them without another box between."""
 
     def compile(self) -> CompiledStage:
+        chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
+        if isinstance(self._root, Aggregate) and self._root.counts:
+            return self._compile_counting(self._root, chains)
         root = self._build_root()
-        chains = tuple(
-            Chain(target.stream, tuple((self._boxes[name], port) for name, port in target.path))
-            for target in self._stage.targets
-        )
-        frames = [self._chain_frame(root, chain) for chain in chains]
-        schemas = {chain.stream: self._schema(chain, made) for chain, made in zip(chains, frames, strict=True)}
-        frame = frames[0] if len(chains) == 1 else tagged(root, chains)
-        return CompiledStage(self._stage, frame, chains, schemas)
+        return CompiledStage(self._stage, self._hung(root, chains), chains, self._schemas(root, chains))
+
+    def _compile_counting(self, box: Aggregate, chains: tuple[Chain, ...]) -> CompiledStage:
+        """Rows come out of Spark's stream with their windows; they are summed up when the batch is there."""
+
+        def finish(batch: DataFrame) -> DataFrame:
+            return self._hung(summaries(batch, box, self._origins), chains)
+
+        with self._naming(box):
+            rows = counted(self._arrow(box.input), box, self._origins)
+            made = summaries(empty_batch(rows), box, self._origins)
+        return CompiledStage(self._stage, rows, chains, self._schemas(made, chains), finish)
+
+    def _steps_to(self, target: Target) -> Iterator[tuple[Step, int]]:
+        for name, port in target.path:
+            box = self._boxes[name]
+            if isinstance(box, Step):
+                yield box, port
+
+    def _hung(self, root: DataFrame, chains: tuple[Chain, ...]) -> DataFrame:
+        """The targets of the stage as one frame."""
+        return self._chain_frame(root, chains[0]) if len(chains) == 1 else tagged(root, chains, self._origins)
+
+    def _schemas(self, root: DataFrame, chains: tuple[Chain, ...]) -> dict[str, pa.Schema]:
+        return {chain.stream: self._schema(chain, self._chain_frame(root, chain)) for chain in chains}
 
     def _chain_frame(self, root: DataFrame, chain: Chain) -> DataFrame:
         """Analyses a chain box by box, so that an error names its box."""
         frame = root
         for count, (box, port) in enumerate(chain.steps, start=1):
             with self._naming(box):
-                frame = apply_step(frame, box, port)
+                frame = apply_step(frame, box, port, self._origins)
             frame = apart(frame) if count % PLAN_STEPS == 0 else frame
         return frame
 
@@ -105,18 +138,17 @@ class _Compiler:
                     return self._journal(box.name)
                 case Join() | Aggregate():
                     return self._journal(internal_stream(box.name))
-                case Filter():
-                    return self._parted(box, apply_filter(self._arrow(box.input), box, arrow.port))
-                case Map():
-                    return self._parted(box, apply_map(self._arrow(box.input), box))
+                case Filter() | Map() | Drop():
+                    return self._parted(box, arrow.port)
                 case Union():
                     frames = [self._arrow(below) for below in box.inputs]
                     self._check_same_types(box, frames)
                     hashed = union_hashes(self._diagram, box)
                     return apply_union(frames, box, self._origins, hashed=hashed)
 
-    def _parted(self, box: Filter | Map, frame: DataFrame) -> DataFrame:
-        """The box's frame, with a border in the plan after every so many Filters and Maps."""
+    def _parted(self, box: Step, port: int) -> DataFrame:
+        """The box's frame, with a border in the plan after every so many Filters, Maps and Drops."""
+        frame = apply_step(self._arrow(box.input), box, port, self._origins)
         count = self._steps[box.name] = self._steps.get(box.input.box, 0) + 1
         return apart(frame) if count % PLAN_STEPS == 0 else frame
 

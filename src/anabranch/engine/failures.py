@@ -16,7 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
-from anabranch.query.boxes import Aggregate, Box, Diagram, Filter, Join, Map
+from anabranch.query.boxes import Diagram, sql_of
 from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -29,6 +29,8 @@ _MISSING: Final[Mapping[str, str]] = {
     "No module named 'anabranch'": (
         "Install anabranch, with all it needs, in the Python of the executors, in the same version as here."
     ),
+    "TransformWithStateInPySpark driver worker exited": "Install protobuf 6.33.5 or later: pip install anabranch does.",
+    "No module named 'google'": "Install protobuf 6.33.5 or later in the Python of the executors.",
     "PYTHON_VERSION_MISMATCH": "Give the executors the same minor version of Python as the node.",
     "Cannot run program": (
         "Executors run the Python that PYSPARK_PYTHON names to the node: it must be at that path on every machine."
@@ -48,7 +50,7 @@ def remedy(cause: str) -> str:
 def failed_where(error: Exception, diagram: Diagram, stage: Stage) -> str:
     """`` in box b at `10 / x` ``, if Spark can tell; several boxes may have the same SQL."""
     sql = _failed_sql(error)
-    names = [box.name for box in boxes_of(diagram, stage) if sql and any(sql in text for text in _texts(box))]
+    names = [box.name for box in boxes_of(diagram, stage) if sql and any(sql in text for text in sql_of(box))]
     return f" in box {' or '.join(names)} at `{sql}`" if names else ""
 
 
@@ -57,18 +59,6 @@ def _failed_sql(error: Exception) -> str:
         contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
         return str(contexts[0].fragment()) if contexts else ""
     return ""
-
-
-def _texts(box: Box) -> tuple[str, ...]:
-    match box:
-        case Filter():
-            return box.predicates
-        case Map() | Aggregate():
-            return (box.columns,)
-        case Join():
-            return (box.on,)
-        case _:
-            return ()
 
 
 def root_cause(error: Exception) -> str:

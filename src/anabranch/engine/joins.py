@@ -1,7 +1,6 @@
 """Join: figure 2 of the racing paper as a stream-stream join of Spark.
 
-Spark drops a row whose event time equals the watermark, while a punctuation p still allows a tuple at p. So Spark is
-given event times one millisecond later than stream time, on both sides: differences stay what they are.
+Spark is given event times that are shifted on both sides: differences stay what they are.
 
 Spark needs an equality to join on. A predicate without one is joined on a time bucket of the join's own width: two
 tuples less than ``within`` apart lie in the same bucket or in neighbours, and the right side is repeated in its
@@ -15,13 +14,12 @@ from pyspark.sql import functions as F
 
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.engine.stateless import data_columns
-from anabranch.engine.watermark import as_event_time
+from anabranch.engine.watermark import SHIFT, as_event_time
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.query.boxes import Join
 from anabranch.query.sql import quote, split_join
 
-_SHIFT = "INTERVAL '1' MILLISECOND"
 _TIME = "_time"
 
 
@@ -52,7 +50,7 @@ def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -
 def _side(frame: DataFrame, side: str) -> DataFrame:
     """One input with its header renamed and its event time shifted."""
     renamed = frame.select(
-        (F.col(STIME) + F.expr(_SHIFT)).alias(side + _TIME),
+        (F.col(STIME) + F.expr(SHIFT)).alias(side + _TIME),
         F.col(ORIGIN).alias(side + ORIGIN),
         F.col(TID).alias(side + TID),
         *[F.col(quote(name)) for name in data_columns(frame)],
@@ -61,7 +59,7 @@ def _side(frame: DataFrame, side: str) -> DataFrame:
 
 
 def _stime(side: str) -> Column:
-    return F.col(side + _TIME) - F.expr(_SHIFT)
+    return F.col(side + _TIME) - F.expr(SHIFT)
 
 
 def _within(within_us: int) -> Column:

@@ -26,8 +26,13 @@ _NOISE: Final = (
     "Setting default log level to",
     "To adjust logging level use",
     "NOTE: SPARK_LOCAL_DIRS",
+    "Starting Streaming TransformWithStateInPandas Python worker",
+    "Streaming TransformWithStateInPandas Python worker finish init",
+    "Streaming TransformWithStateInPandas Python worker received parameters",
+    "Streaming TransformWithStateInPandas Python worker Starting execution",
+    "Streaming TransformWithStateInPandas Python worker Completed execution",
 )
-"""What every start says."""
+"""What every start says, of Spark and of an Aggregate that counts."""
 
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
@@ -84,4 +89,4 @@ def new_messages() -> list[str]:
             file.truncate(0)
             _read_bytes = 0
     lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()
-    return [line for line in lines if not line.startswith(_NOISE) and not _JAVA_FRAME.match(line)]
+    return [line for line in lines if line and not line.startswith(_NOISE) and not _JAVA_FRAME.match(line)]

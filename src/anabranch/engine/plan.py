@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
-from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.compiler import CompiledStage, compile_stage, empty_batch
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import SparkSettings, open_session
 from anabranch.query.boxes import Diagram
@@ -43,7 +43,13 @@ def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iter
 
 
 def plan_text(compiled: CompiledStage) -> str:
-    """The physical plan of a stage, as Spark prints it."""
-    frame = compiled.frame
+    """The physical plan of a stage, as Spark prints it, and of what is done with its batches, if anything is."""
+    stream = _explained(compiled.frame)
+    if compiled.finish is None:
+        return stream
+    return f"{stream}\nfor each batch:\n{_explained(compiled.finish(empty_batch(compiled.frame)))}"
+
+
+def _explained(frame: DataFrame) -> str:
     jvm: Any = frame.sparkSession._jvm
     return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "simple")).strip() + "\n"

@@ -166,7 +166,8 @@ class StageRun:
         started = time.perf_counter()
         failpoints.reach("stage.offsets_written")
         self._check_spark()
-        table = frame.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
+        made = frame if self.compiled.finish is None else self.compiled.finish(frame)
+        table = made.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
         if not self._state_checked:
             spark_checkpoint.check_state_is_shared(self._checkpoint)
             self._state_checked = True

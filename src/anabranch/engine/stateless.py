@@ -1,4 +1,4 @@
-"""Filter, Map and Union as DataFrame operations.
+"""Filter, Map, Drop and Union as DataFrame operations.
 
 They keep stream time and identity. A Union whose inputs have a source in common would show an identity twice, so there
 the box and the number of the input become part of it.
@@ -6,7 +6,9 @@ the box and the number of the input become part of it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from fractions import Fraction
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -14,7 +16,7 @@ from pyspark.sql import functions as F
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
-from anabranch.query.boxes import Filter, Map, Union
+from anabranch.query.boxes import Drop, Filter, Map, Step, Union
 from anabranch.query.sql import quote, select_items
 
 ROW_HEADER = (STIME, ORIGIN, TID)
@@ -33,16 +35,29 @@ def port_condition(box: Filter, port: int) -> Column:
     return condition
 
 
+def drop_condition(box: Drop, origins: Origins) -> Column:
+    """True for the tuples that a Drop lets through."""
+    if box.predicate is not None:
+        return ~F.coalesce(F.expr(box.predicate), F.lit(False))
+    drawn = identity_hash("drop", "", [("bigint", F.lit(box.seed).cast("bigint")), *identity_parts(origins)])
+    dropped = math.ceil(Fraction(box.fraction or 0) * (1 << 64))  # of all hashes, which begin at -(1 << 63)
+    return drawn >= F.lit(dropped - (1 << 63))
+
+
+def passes(box: Filter | Drop, port: int, origins: Origins) -> Column:
+    """True for the tuples that a box lets through to this port."""
+    return port_condition(box, port) if isinstance(box, Filter) else drop_condition(box, origins)
+
+
 def map_columns(box: Map, names: Sequence[str]) -> list[tuple[str, Column]]:
     """The select list as (name, expression); ``*`` stands for the data columns, never for the header."""
     return [(name, F.expr(sql)) for name, sql in select_items(box.columns, names)]
 
 
-def apply_filter(frame: DataFrame, box: Filter, port: int) -> DataFrame:
-    return frame.filter(port_condition(box, port))
-
-
-def apply_map(frame: DataFrame, box: Map) -> DataFrame:
+def apply_step(frame: DataFrame, box: Step, port: int, origins: Origins) -> DataFrame:
+    """A Filter, Map or Drop."""
+    if not isinstance(box, Map):
+        return frame.filter(passes(box, port, origins))
     columns = [column.alias(name) for name, column in map_columns(box, data_columns(frame))]
     return frame.select(*ROW_HEADER, *columns)
 

@@ -1,8 +1,8 @@
-"""Several streams from one stage: a Filter and Map chain for each, all above the same root.
+"""Several streams from one stage: a chain of Filters, Maps and Drops for each, all above the same root.
 
 The root is computed once. Each tuple of it becomes one row with a nullable struct per target: null where the target's
-Filters turned it away, otherwise the target's header and columns. The batch is split again when it has arrived as
-Arrow.
+Filters and Drops turned it away, otherwise the target's header and columns. The batch is split again when it has
+arrived as Arrow.
 
 A Map behind a Filter sees only what the Filter let through (``filter("b <> 0").map("a / b")`` must not divide by zero),
 so its expressions are guarded by the Filter's condition.
@@ -22,14 +22,13 @@ from pyspark.sql import functions as F
 from anabranch.engine.stateless import (
     ROW_HEADER,
     apart,
-    apply_filter,
-    apply_map,
     data_columns,
     map_columns,
-    port_condition,
+    passes,
 )
 from anabranch.limits import PLAN_STEPS
-from anabranch.query.boxes import Box, Filter, Map
+from anabranch.model.names import Origins
+from anabranch.query.boxes import Map, Step
 from anabranch.query.sql import quote
 
 _KEEP = "_keep"
@@ -38,25 +37,18 @@ _ROOT = "_root"
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """The Filters and Maps from the root of a stage up to one target stream."""
+    """The Filters, Maps and Drops from the root of a stage up to one target stream."""
 
     stream: str
-    steps: tuple[tuple[Box, int], ...]
+    steps: tuple[tuple[Step, int], ...]
 
 
-def apply_step(frame: DataFrame, box: Box, port: int) -> DataFrame:
-    """One Filter or Map of a chain."""
-    if isinstance(box, Filter):
-        return apply_filter(frame, box, port)
-    return apply_map(frame, box) if isinstance(box, Map) else frame
-
-
-def tagged(root: DataFrame, chains: Sequence[Chain]) -> DataFrame:
+def tagged(root: DataFrame, chains: Sequence[Chain], origins: Origins) -> DataFrame:
     """One row per tuple of the root, one nullable struct per target."""
     columns = root.columns
     frame = root.select(F.struct(*[quote(name) for name in columns]).alias(_ROOT))
     for number, chain in enumerate(chains):
-        frame = _with_target(frame, chain, columns, number)
+        frame = _with_target(frame, chain, columns, number, origins)
     tags = [_tag(number) for number in range(len(chains))]
     return frame.select(*tags).filter(reduce(or_, [F.col(tag).isNotNull() for tag in tags]))
 
@@ -76,18 +68,18 @@ def _tag(number: int) -> str:
     return f"_t{number}"
 
 
-def _with_target(frame: DataFrame, chain: Chain, columns: Sequence[str], number: int) -> DataFrame:
+def _with_target(frame: DataFrame, chain: Chain, columns: Sequence[str], number: int, origins: Origins) -> DataFrame:
     """The frame with one more struct: the chain applied to the root's columns, which are unpacked for it."""
     carried = [_ROOT, *[_tag(earlier) for earlier in range(number)]]
     made = frame.select(*carried, F.lit(True).alias(_KEEP), *[F.col(f"{_ROOT}.{quote(name)}") for name in columns])
     hidden = {*carried, _KEEP}
     for count, (box, port) in enumerate(chain.steps, start=1):
-        if isinstance(box, Filter):
-            made = made.withColumn(_KEEP, F.when(F.col(_KEEP), port_condition(box, port)).otherwise(F.lit(False)))
-        elif isinstance(box, Map):
+        if isinstance(box, Map):
             names = [name for name in data_columns(made) if name not in hidden]
             mapped = [F.when(F.col(_KEEP), value).alias(name) for name, value in map_columns(box, names)]
             made = made.select(*carried, _KEEP, *ROW_HEADER, *mapped)
+        else:
+            made = made.withColumn(_KEEP, F.when(F.col(_KEEP), passes(box, port, origins)).otherwise(F.lit(False)))
         made = apart(made) if count % PLAN_STEPS == 0 else made
     # Guarded once more, which makes every field nullable: Arrow refuses a null struct with fields that are not.
     fields = [F.when(F.col(_KEEP), F.col(quote(name))).alias(name) for name in made.columns if name not in hidden]

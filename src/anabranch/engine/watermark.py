@@ -21,6 +21,10 @@ from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
 EVENT_TIME: Final = "spark.watermarkDelayMs"
 """The metadata key by which Spark's stateful operators find the event time."""
 
+SHIFT: Final = "INTERVAL '1' MILLISECOND"
+"""How much later than stream time the event time is that raw times are compared with: Spark drops a row whose time
+equals the watermark, while a punctuation p still allows a tuple at p."""
+
 EMPTY_JOURNAL: Final = "LocalRelation"
 """What Spark puts in the place of a journal that has no news in a batch."""
 

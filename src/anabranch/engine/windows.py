@@ -6,6 +6,8 @@ source holds every group, where the figure would hold only the groups that this 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -21,8 +23,9 @@ from anabranch.query.sql import quote, select_items
 
 def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
     timed = as_event_time(frame, F.col(STIME), STIME)
-    window = F.window(STIME, f"{box.window_us // MS} milliseconds", f"{box.every_us // MS} milliseconds")
-    names = _spelled(frame, box)
+    window_us, every_us = box.time_window
+    window = F.window(STIME, f"{window_us // MS} milliseconds", f"{every_us // MS} milliseconds")
+    names = spelled(frame, box.by)
     keys = [F.col(quote(name)) for name in names]
     items = select_items(box.columns, [])
     grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[F.expr(sql).alias(name) for name, sql in items])
@@ -37,7 +40,7 @@ def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins) -> DataF
     return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
 
 
-def _spelled(frame: DataFrame, box: Aggregate) -> list[str]:
-    """The group columns as the input spells them (SQL names are the same in any case)."""
+def spelled(frame: DataFrame, wanted: Iterable[str]) -> list[str]:
+    """Columns as the input spells them (SQL names are the same in any case)."""
     names = {name.lower(): name for name in frame.columns if name not in ROW_HEADER}
-    return [names[key.lower()] for key in box.by]
+    return [names[name.lower()] for name in wanted]

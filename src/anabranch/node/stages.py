@@ -24,7 +24,7 @@ from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import smallest
 from anabranch.model.times import floor_ms
-from anabranch.query.boxes import Aggregate, Diagram, Join
+from anabranch.query.boxes import Diagram, Maker
 from anabranch.query.graph import Stage, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
@@ -89,7 +89,7 @@ class StageRunner:
         self._run = run
         self._inputs = inputs
         self._origins = origins
-        self._waits = isinstance(diagram.box(stage.root), Aggregate | Join)
+        self._waits = isinstance(diagram.box(stage.root), Maker)
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low

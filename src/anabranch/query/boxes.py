@@ -93,6 +93,21 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Drop:
+    """All tuples but those for which ``predicate`` holds, or but ``fraction`` of them, chosen by seed and identity."""
+
+    name: str
+    input: Arrow
+    fraction: float | None = None
+    seed: int = 0
+    predicate: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Union:
     """All tuples of all inputs, in any order."""
 
@@ -102,14 +117,35 @@ class Union:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aggregate:
-    """One tuple per group and time window ``[k * every, k * every + window)`` that saw a tuple."""
+    """One tuple per group and window that is over: windows of time, or of a number of the group's tuples.
+
+    A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
+    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full.
+    """
 
     name: str
     input: Arrow
     columns: str
     by: tuple[str, ...]
-    window_us: int
-    every_us: int
+    window_us: int | None = None
+    every_us: int | None = None
+    rows: int | None = None
+    every_rows: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether its windows are of tuples, not of time."""
+        return self.rows is not None
+
+    @property
+    def time_window(self) -> tuple[int, int]:
+        """Length and advance of its windows of time."""
+        return self.window_us or 0, self.every_us or 0
+
+    @property
+    def count_window(self) -> tuple[int, int]:
+        """Size and advance of its windows of tuples."""
+        return self.rows or 0, self.every_rows or 0
 
     @property
     def inputs(self) -> tuple[Arrow, ...]:
@@ -131,7 +167,28 @@ class Join:
         return (self.left, self.right)
 
 
-Box = Source | Filter | Map | Union | Aggregate | Join
+Step = Filter | Map | Drop
+"""Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
+
+Maker = Join | Aggregate
+"""Boxes that hold state and make new tuples, of which they are the origin."""
+
+Box = Source | Step | Union | Maker
+
+
+def sql_of(box: Box) -> tuple[str, ...]:
+    """The predicates and select lists of a box."""
+    match box:
+        case Filter():
+            return box.predicates
+        case Map() | Aggregate():
+            return (box.columns,)
+        case Drop(predicate=str(predicate)):
+            return (predicate,)
+        case Join():
+            return (box.on,)
+        case _:
+            return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,14 +20,14 @@ from typing import Any, Final, Literal, overload
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.model.times import parse_duration
 from anabranch.query import yaml_form
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Output, Source, Union
 from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
 from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
 from anabranch.query.specs import feed_from, writer_from
 from anabranch.query.text import (
-    UNREADABLE_US,
+    UNREADABLE,
     Draft,
     Mistakes,
     diagram_from_dict,
@@ -208,9 +208,21 @@ class Stream:
         """One tuple for each tuple, with the columns of a SQL select list."""
         return self.query._add(Map(name="", input=self.arrow, columns=_text("columns", columns)), name)[0]
 
+    def drop(self, which: float | str, *, seed: int = 0, name: str | None = None) -> Stream:
+        """All tuples but those for which a predicate holds, or but a fraction of them.
+
+        Which ones these are follows from seed and identity alone: every run drops the same.
+        """
+        if isinstance(which, str):
+            drop = Drop(name="", input=self.arrow, predicate=which, seed=_whole("seed", seed))
+        else:
+            drop = Drop(name="", input=self.arrow, fraction=_fraction(which), seed=_whole("seed", seed))
+        return self.query._add(drop, name)[0]
+
     def union(self, *others: Stream, name: str | None = None) -> Stream:
         return self.query.union(self, *others, name=name)
 
+    @overload
     def aggregate(
         self,
         columns: str,
@@ -219,10 +231,38 @@ class Stream:
         by: str | Sequence[str] = (),
         every: Duration | None = None,
         name: str | None = None,
+    ) -> Stream: ...
+
+    @overload
+    def aggregate(
+        self,
+        columns: str,
+        *,
+        rows: int,
+        by: str | Sequence[str] = (),
+        every_rows: int | None = None,
+        name: str | None = None,
+    ) -> Stream: ...
+
+    def aggregate(
+        self,
+        columns: str,
+        *,
+        window: Duration | None = None,
+        by: str | Sequence[str] = (),
+        every: Duration | None = None,
+        rows: int | None = None,
+        every_rows: int | None = None,
+        name: str | None = None,
     ) -> Stream:
-        """One tuple per group and window; a window begins every ``every``, by default when the last one ends."""
+        """One tuple per group and window: of a time, or of a number of tuples.
+
+        A window begins every ``every``, or with every ``every_rows``-th tuple of its group; by default, when the last
+        one ends.
+        """
         durations = _Durations()
-        window_us = durations.read("window", window)
+        window_us = None if window is None else durations.read("window", window)
+        size = None if rows is None else _whole("rows", rows)
         aggregate = Aggregate(
             name="",
             input=self.arrow,
@@ -230,6 +270,8 @@ class Stream:
             by=tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
+            rows=size,
+            every_rows=size if every_rows is None else _whole("every_rows", every_rows),
         )
         return self.query._add(aggregate, name, durations)[0]
 
@@ -262,7 +304,7 @@ class _Durations:
             return parse_duration(value if isinstance(value, str) else repr(value))
         except ConfigError as error:
             self.mistakes.append((field, error))
-            return UNREADABLE_US
+            return UNREADABLE
 
 
 def derived_name(box: Box) -> str:
@@ -281,6 +323,20 @@ def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
     return value
+
+
+def _whole(what: str, value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        message = f"{what}: {value!r} is a {type(value).__name__}."
+        raise QueryError("", [_misuse(message, "Write a whole number.")])
+    return value
+
+
+def _fraction(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        message = f"{value!r} is a {type(value).__name__}."
+        raise QueryError("", [_misuse(message, "Write a fraction such as 0.1, or a predicate as text.")])
+    return float(value)
 
 
 def _misuse(message: str, remedy: str) -> Problem:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anabranch.errors import ConfigError
-from anabranch.limits import WINDOWS
+from anabranch.limits import WINDOW_ROWS, WINDOWS
 from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
 from anabranch.model.names import is_name
 from anabranch.model.times import CLOSED_US, MS, format_duration
-from anabranch.query.boxes import Aggregate, Box, Filter, Join, Map, Schema, Source, Union
+from anabranch.query.boxes import Aggregate, Box, Drop, Filter, Join, Map, Schema, Source, Union
 from anabranch.query.connector_checks import check_feed
 from anabranch.query.infer import PLAIN_TYPES, canonical_type, infer
 from anabranch.query.problems import Report, candidates
@@ -50,6 +50,8 @@ def check_box(box: Box, inputs: Sequence[Schema | None], report: Report) -> None
             _check_filter(box, inputs[0], report)
         case Map():
             _check_map(box, inputs[0], report)
+        case Drop():
+            _check_drop(box, inputs[0], report)
         case Union():
             _check_union(box, inputs, report)
         case Aggregate():
@@ -136,6 +138,24 @@ def _check_map(box: Map, schema: Schema | None, report: Report) -> None:
     _check_made(box, expressions, (), schema, report)
 
 
+def _check_drop(box: Drop, schema: Schema | None, report: Report) -> None:
+    if box.predicate is not None:
+        _check_condition(box.name, "where", box.predicate, schema, report, stime=True)
+        for field, given in (("fraction", box.fraction is not None), ("seed", box.seed != 0)):
+            if given:
+                message = f"{field}: a predicate decides which tuples are dropped."
+                report.add("meaningless-option", box.name, field, message, f"Leave {field} or the predicate out.")
+    elif box.fraction is None:
+        message = "Nothing says which tuples to drop."
+        report.add("bad-drop", box.name, "fraction", message, "Give a fraction such as 0.1, or a predicate.")
+    elif not 0 < box.fraction < 1:
+        message = f"fraction: {box.fraction:g} is not between 0 and 1."
+        report.add("bad-drop", box.name, "fraction", message, "Write 0.1 to drop every tenth tuple, more or less.")
+    if not -(1 << 63) <= box.seed < 1 << 63:
+        message = f"seed: {box.seed} does not fit into 64 bits."
+        report.add("bad-drop", box.name, "seed", message, "Write a smaller number.")
+
+
 def _check_union(box: Union, inputs: Sequence[Schema | None], report: Report) -> None:
     if not box.inputs:
         report.add("no-input", box.name, "inputs", "The union has no inputs.", "Name at least one stream.")
@@ -162,22 +182,65 @@ def _check_aggregate(box: Aggregate, schema: Schema | None, report: Report) -> N
     for key in box.by:
         _check_column(box.name, "by", key, schema, report)
     _check_unique(box.name, "by", "group column", box.by, report)
-    _check_window(box.name, "window", box.window_us, report)
-    if box.every_us != box.window_us:
-        _check_window(box.name, "every", box.every_us, report)
-    if box.every_us > box.window_us > 0:
-        message = (
-            f"every: {format_duration(box.every_us)} is longer than the window of {format_duration(box.window_us)}."
-        )
-        report.add("bad-window", box.name, "every", message, "Tuples between two windows would be lost: shorten it.")
-    elif box.every_us >= MS and box.window_us > box.every_us * WINDOWS:
-        windows = -(-box.window_us // box.every_us)
-        message = f"every: a tuple would lie in {windows:,} windows; {WINDOWS:,} are possible."
-        report.add("bad-window", box.name, "every", message, "Let windows begin less often, or make them shorter.")
+    _check_kind_of_window(box, report)
+    if box.window_us is not None and box.every_us is not None:
+        _check_time_windows(box.name, box.window_us, box.every_us, report)
+    if box.rows is not None and box.every_rows is not None:
+        _check_count_windows(box.name, box.rows, box.every_rows, report)
     expressions = _parsed(box.name, "columns", box.columns, report)
     for expression in expressions:
         _check_aggregate_column(box, expression, schema, report)
     _check_made(box, expressions, box.by, schema, report)
+
+
+def _check_kind_of_window(box: Aggregate, report: Report) -> None:
+    """Windows are of a time, with ``every``, or of a number of tuples, with ``every_rows``."""
+    if box.window_us is None and box.rows is None:
+        message = "Nothing says what a window is."
+        report.add(
+            "bad-window", box.name, "window", message, "Give `window`, a duration, or `rows`, a number of tuples."
+        )
+        return
+    if box.window_us is not None:
+        meant, others = "window", {"rows": box.rows, "every_rows": box.every_rows}
+    else:
+        meant, others = "rows", {"every": box.every_us}
+    for field, value in others.items():
+        if value is not None:
+            message = f"{field}: windows are made by `{meant}` here."
+            report.add("meaningless-option", box.name, field, message, f"Leave `{meant}` or `{field}` out.")
+            return
+
+
+def _check_time_windows(box: str, window_us: int, every_us: int, report: Report) -> None:
+    _check_window(box, "window", window_us, report)
+    if every_us != window_us:
+        _check_window(box, "every", every_us, report)
+    if every_us > window_us > 0:
+        message = f"every: {format_duration(every_us)} is longer than the window of {format_duration(window_us)}."
+        report.add("bad-window", box, "every", message, "Tuples between two windows would be lost: shorten it.")
+    elif every_us >= MS and window_us > every_us * WINDOWS:
+        _report_many_windows(box, "every", -(-window_us // every_us), report)
+
+
+def _check_count_windows(box: str, rows: int, every_rows: int, report: Report) -> None:
+    for field, count in (("rows", rows), ("every_rows", every_rows)):
+        if count < 1 and (field == "rows" or every_rows != rows):
+            message = f"{field}: {count} is not a number of tuples."
+            report.add("bad-window", box, field, message, "Write 1 or more.")
+    if rows > WINDOW_ROWS:
+        message = f"rows: a window of {rows:,} tuples is too large; {WINDOW_ROWS:,} are possible."
+        report.add("bad-window", box, "rows", message, "Use a window of time, or a smaller one.")
+    elif every_rows > rows > 0:
+        message = f"every_rows: {every_rows} is more than the {rows} of the window."
+        report.add("bad-window", box, "every_rows", message, "Tuples between two windows would be lost: lessen it.")
+    elif every_rows > 0 and rows > every_rows * WINDOWS:
+        _report_many_windows(box, "every_rows", -(-rows // every_rows), report)
+
+
+def _report_many_windows(box: str, field: str, windows: int, report: Report) -> None:
+    message = f"{field}: a tuple would lie in {windows:,} windows; {WINDOWS:,} are possible."
+    report.add("bad-window", box, field, message, "Let windows begin less often, or make them shorter.")
 
 
 def _check_aggregate_column(box: Aggregate, expression: Expression, schema: Schema | None, report: Report) -> None:

@@ -9,16 +9,17 @@ from collections.abc import Iterator
 
 from anabranch.model.times import format_duration
 from anabranch.query import graph
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Schema, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Schema, Source, Union
 from anabranch.query.connectors import writer_key
 from anabranch.query.schema import format_schema, schemas
 from anabranch.query.specs import kind_name
-from anabranch.query.text import kind_of
+from anabranch.query.text import kind_of, title
 
 _SHAPES = {
     "source": ("([", "])"),
     "filter": ("{{", "}}"),
     "map": ("[/", "/]"),
+    "drop": (">", "]"),
     "union": ("((", "))"),
     "aggregate": ("[[", "]]"),
     "join": ("[", "]"),
@@ -31,7 +32,7 @@ def as_text(diagram: Diagram) -> str:
     lines = [f"query {diagram.name}", ""]
     for box in _drawn(diagram):
         inputs = f" <- {', '.join(map(str, box.inputs))}" if box.inputs else ""
-        lines.append(f"{_title(box)}{inputs}")
+        lines.append(f"{title(box)}{inputs}")
         lines.extend(f"  | {line}" for line in _parameters(box))
         lines.extend(f"  {line}" for line in _outputs(box, found))
         lines.append("")
@@ -48,7 +49,7 @@ def as_mermaid(diagram: Diagram) -> str:
     lines = ["flowchart LR"]
     for box in _drawn(diagram):
         opening, closing = _SHAPES[kind_of(box)]
-        text = "<br/>".join(_escaped(line) for line in (_title(box), *_parameters(box)))
+        text = "<br/>".join(_escaped(line) for line in (title(box), *_parameters(box)))
         lines.append(f'  {nodes[box.name]}{opening}"{text}"{closing}')
     for number, output in enumerate(diagram.outputs):
         lines.append(f'  o{number}(["{_escaped(f"output {output.name}")}"])')
@@ -67,11 +68,6 @@ def _drawn(diagram: Diagram) -> tuple[Box, ...]:
     return (*ordered, *(box for box in diagram.boxes if box.name not in names))
 
 
-def _title(box: Box) -> str:
-    """Kind and name; a derived name begins with the kind already."""
-    return box.name if box.name.startswith(f"{kind_of(box)}_") else f"{kind_of(box)} {box.name}"
-
-
 def _parameters(box: Box) -> Iterator[str]:
     match box:
         case Source():
@@ -83,13 +79,15 @@ def _parameters(box: Box) -> Iterator[str]:
                 yield f"{len(box.predicates)}: otherwise"
         case Map():
             yield box.columns
+        case Drop():
+            yield from _drop(box)
         case Union():
             pass
         case Aggregate():
             yield box.columns
             if box.by:
                 yield f"by {', '.join(box.by)}"
-            yield f"window {format_duration(box.window_us)} every {format_duration(box.every_us)}"
+            yield from _windows(box)
         case Join():
             yield box.on
             yield f"within {format_duration(box.within_us)}"
@@ -106,6 +104,20 @@ def _source(box: Source) -> Iterator[str]:
         yield f"producers {', '.join(box.producers)}"
     if box.feed is not None:
         yield f"fed by {kind_name(box.feed)}"
+
+
+def _drop(box: Drop) -> Iterator[str]:
+    if box.predicate is not None:
+        yield f"where {box.predicate}"
+    elif box.fraction is not None:
+        yield f"{box.fraction:g} of all, seed {box.seed}"
+
+
+def _windows(box: Aggregate) -> Iterator[str]:
+    if box.window_us is not None and box.every_us is not None:
+        yield f"window {format_duration(box.window_us)} every {format_duration(box.every_us)}"
+    if box.rows is not None:
+        yield f"window of {box.rows} rows every {box.every_rows} rows"
 
 
 def _outputs(box: Box, found: dict[Arrow, Schema]) -> Iterator[str]:

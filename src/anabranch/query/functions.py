@@ -51,12 +51,21 @@ WINDOW_FUNCTIONS: Final = frozenset(
 _ALLOWED: Final = f"Use one of {', '.join(sorted(AGGREGATES))}."
 
 
+def variation(name: str, *, arguments: bool) -> str | None:
+    """Why two runs on the same tuples need not agree on what this function gives; None where they do."""
+    if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not arguments):
+        return "would give another value on every replica"
+    if name in ORDER_DEPENDENT:
+        return "depends on the order in which tuples arrive, or is approximate"
+    return None
+
+
 def refusal(name: str, *, aggregates: bool, arguments: bool) -> tuple[str, str] | None:
     """Why this function may not be called here, and what to do; None where it may."""
-    if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not arguments):
-        return "would give another value on every replica", "Read _stime, or send the value as a column."
-    if name in ORDER_DEPENDENT:
-        return "depends on the order in which tuples arrive, or is approximate", _ALLOWED if aggregates else ""
+    if (why := variation(name, arguments=arguments)) is not None:
+        if name in ORDER_DEPENDENT:
+            return why, _ALLOWED if aggregates else ""
+        return why, "Read _stime, or send the value as a column."
     if name in GENERATORS:
         return "makes several tuples of one", "Split such values before they are sent."
     if name in WINDOW_FUNCTIONS:

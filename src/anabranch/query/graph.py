@@ -1,9 +1,9 @@
 """Questions about the shape of a diagram: order, origins, sources, and where it is cut into stages.
 
 A *stage* is one Spark query. Every Join and every Aggregate is the root of a stage of its own, so that a shared one is
-computed once and none delays the watermark of another; so is every Source or Union that an output hangs on. Filters and
-Maps above a root belong to it: several outputs of one root are split when the batch is logged. Filters, Maps and Unions
-below a root are part of it too, down to the sources and the internal streams of other roots.
+computed once and none delays the watermark of another; so is every Source or Union that an output hangs on. Filters,
+Maps and Drops above a root belong to it: several outputs of one root are split when the batch is logged. Filters, Maps,
+Drops and Unions below a root are part of it too, down to the sources and the internal streams of other roots.
 """
 
 from __future__ import annotations
@@ -14,12 +14,26 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Diagram,
+    Drop,
+    Filter,
+    Join,
+    Maker,
+    Map,
+    Output,
+    Source,
+    Step,
+    Union,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A stream that a stage writes: the Filters and Maps (box, port) from the root up to it, and its arrow."""
+    """A stream that a stage writes: the Filters, Maps and Drops (box, port) from the root up to it, and its arrow."""
 
     stream: str
     path: tuple[tuple[str, int], ...]
@@ -86,7 +100,7 @@ def stages(diagram: Diagram) -> tuple[Stage, ...]:
     for output in diagram.outputs:
         root, target = _target(boxes, output)
         hanging.setdefault(root, []).append(target)
-    roots = [box for box in order(diagram) if isinstance(box, (Join, Aggregate)) or box.name in hanging]
+    roots = [box for box in order(diagram) if isinstance(box, Maker) or box.name in hanging]
     inputs = {root.name: tuple(_streams_below(boxes, root)) for root in roots}
     read = {stream for streams in inputs.values() for stream in streams}
     return tuple(
@@ -109,7 +123,7 @@ def scans(diagram: Diagram) -> dict[str, int]:
     read: dict[str, int] = {}  # what a reader of the box adds to its own stage
     for box in order(diagram):
         found[box.name] = sum(read.get(arrow.box, 0) for arrow in box.inputs) or 1
-        read[box.name] = found[box.name] if isinstance(box, (Filter, Map, Union)) else 1
+        read[box.name] = found[box.name] if isinstance(box, Step | Union) else 1
     return found
 
 
@@ -120,7 +134,7 @@ def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
     found = {stage.root, *(name for target in stage.targets for name, _ in target.path)}
     while below:
         box = boxes[below.pop()]
-        if box.name not in found and isinstance(box, (Filter, Map, Union)):
+        if box.name not in found and isinstance(box, Step | Union):
             found.add(box.name)
             below += [arrow.box for arrow in box.inputs]
     return tuple(box for name, box in boxes.items() if name in found)
@@ -152,7 +166,7 @@ def _origins(diagram: Diagram) -> dict[str, frozenset[str]]:
                 found[box.name] = frozenset(box.origins)
             case Join() | Aggregate():
                 found[box.name] = frozenset({box.name})
-            case Filter() | Map() | Union():
+            case Filter() | Map() | Drop() | Union():
                 found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))
     return found
 
@@ -171,7 +185,7 @@ def _target(boxes: dict[str, Box], output: Output) -> tuple[str, Target]:
     path: list[tuple[str, int]] = []
     arrow = output.input
     box = boxes[arrow.box]
-    while isinstance(box, (Filter, Map)):
+    while isinstance(box, Step):
         path.append((arrow.box, arrow.port))
         arrow = box.input
         box = boxes[arrow.box]
@@ -195,7 +209,7 @@ def _streams_below(boxes: dict[str, Box], root: Box) -> Iterator[str]:
                 yield box.name
             case Join() | Aggregate():
                 yield internal_stream(box.name)
-            case Filter() | Map() | Union():
+            case Filter() | Map() | Drop() | Union():
                 below.extend(reversed(box.inputs))
 
 

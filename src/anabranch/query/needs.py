@@ -1,7 +1,7 @@
 """Which columns a stage needs of the streams it reads: the others are not sent to Spark.
 
-Only an Aggregate leaves columns behind; what comes out of every other root has all that went in. Where something is
-not clear, everything is needed.
+Only an Aggregate over time leaves columns behind: what comes out of every other root has all that went in, and one
+that counts puts its tuples in order. Where something is not clear, everything is needed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Filter, Join, Map, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Join, Map, Source, Union
 from anabranch.query.graph import Stage
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
@@ -39,7 +39,7 @@ EVERYTHING = Needs(None)
 def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
     """What the stage needs of each stream that it reads."""
     root = diagram.box(stage.root)
-    if not isinstance(root, Aggregate):
+    if not isinstance(root, Aggregate) or root.counts:
         return dict.fromkeys(stage.inputs, EVERYTHING)
     found: dict[str, Needs] = {}
     _follow(diagram, root.input, _read([*map(parse_expression, root.by), *parse_list(root.columns)]), found)
@@ -57,6 +57,10 @@ def _follow(diagram: Diagram, arrow: Arrow, wanted: Needs, found: dict[str, Need
             found[name] = wanted.and_also(found.get(name, wanted))
         case Filter():
             _follow(diagram, box.input, wanted.and_also(_read(map(parse_expression, box.predicates))), found)
+        case Drop(predicate=str(predicate)):
+            _follow(diagram, box.input, wanted.and_also(_read([parse_expression(predicate)])), found)
+        case Drop():  # by identity
+            _follow(diagram, box.input, EVERYTHING, found)
         case Map():
             _follow(diagram, box.input, _read(parse_list(box.columns)), found)
         case Union():  # whose inputs are compared column by column

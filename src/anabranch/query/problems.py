@@ -16,6 +16,7 @@ CODES: Final = {
     "ambiguous-column": "a join condition reads a column that both sides have",
     "bad-aggregate": "an aggregate column is not built from aggregate functions alone",
     "bad-connector": "a feed or a writer that cannot do what it is asked to",
+    "bad-drop": "a Drop that does not say what to drop, or with a fraction that is none",
     "bad-duration": "a text that is no duration, or a negative one",
     "bad-name": "a name with characters that names cannot have",
     "bad-sql": "an expression that Spark's SQL could not read",

@@ -14,7 +14,7 @@ from typing import Final
 from anabranch.errors import ConfigError
 from anabranch.model.header import STIME
 from anabranch.query import graph
-from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Filter, Join, Map, Schema, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Drop, Filter, Join, Map, Schema, Source, Union
 from anabranch.query.infer import canonical_type, infer
 from anabranch.query.sql import parse_expression, parse_list, select_items
 
@@ -49,7 +49,7 @@ def output_schema(box: Box, inputs: Sequence[Schema | None]) -> Schema | None:
     if len(known) != len(inputs) or not known:
         return None
     match box:
-        case Filter():
+        case Filter() | Drop():
             return known[0]
         case Union():
             return known[0] if all(same_columns(known[0], schema) for schema in known) else None

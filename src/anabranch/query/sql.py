@@ -17,7 +17,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ParseError, SqlglotError
 
 from anabranch.errors import ConfigError
-from anabranch.query.functions import AGGREGATES, WITHOUT_PARENTHESES, refusal
+from anabranch.query.functions import AGGREGATES, WITHOUT_PARENTHESES, refusal, variation
 
 DIALECT: Final = "spark"
 _SELECT: Final = "SELECT "
@@ -96,6 +96,15 @@ def refusals(expression: Expression, *, aggregates: bool = False) -> Iterator[Re
         yield Refusal(f"'{literal}'", "is another time on every replica", "Read _stime, or send the value as a column.")
     if expression.tree.find(exp.Collate) or any(type_.args.get("collate") for type_ in _types(expression.tree)):
         yield Refusal("COLLATE", "makes unequal strings equal", "Compare lower(column), for example.", "collation")
+
+
+def variations(expression: Expression) -> Iterator[str]:
+    """The functions and times in the expression that runs need not agree on, each with the reason."""
+    for name, arguments in _calls(expression.tokens):
+        if (why := variation(name, arguments=arguments)) is not None:
+            yield f"{name}() {why}"
+    for literal in _moving_literals(expression.tree):
+        yield f"'{literal}' is another time on every replica"
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -22,18 +22,19 @@ from typing import Any, Final
 
 from anabranch.errors import ConfigError, Problem
 from anabranch.model.times import format_duration, parse_duration
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Output, Source, Union
 from anabranch.query.connectors import Writer
 from anabranch.query.problems import Place, candidates
 from anabranch.query.schema import format_schema, parse_schema
 from anabranch.query.specs import feed_from, feed_to_plain, writer_from, writer_to_plain
 
-UNREADABLE_US: Final = -1
-"""Stands for a duration that could not be read."""
+UNREADABLE: Final = -1
+"""Stands for a duration, number or fraction that could not be read."""
 KINDS: Final[Mapping[str, type[Box]]] = {
     "source": Source,
     "filter": Filter,
     "map": Map,
+    "drop": Drop,
     "union": Union,
     "aggregate": Aggregate,
     "join": Join,
@@ -76,6 +77,18 @@ def _read_text(value: object) -> str:
 
 def _read_flag(value: object) -> bool:
     return bool(_expect(bool, value, "Write true or false."))
+
+
+def _read_whole(value: object) -> int:
+    if isinstance(value, bool):
+        raise _Unreadable("wrong-type", f"{value!r} is a bool.", "Write a whole number.")
+    return int(_expect(int, value, "Write a whole number."))
+
+
+def _read_number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _Unreadable("wrong-type", f"{value!r} is a {type(value).__name__}.", "Write a number such as 0.1.")
+    return float(value)
 
 
 def _read_duration(value: object) -> int:
@@ -126,7 +139,9 @@ _TEXT: Final = _Form(read=_read_text, write=str, empty="")
 _TEXTS: Final = _Form(read=_list_of(_read_text), write=list, empty=())
 _NAMES: Final = _Form(read=_list_of(_read_text, split=True), write=list, empty=())
 _FLAG: Final = _Form(read=_read_flag, write=bool, empty=False)
-_DURATION: Final = _Form(read=_read_duration, write=format_duration, empty=UNREADABLE_US)
+_WHOLE: Final = _Form(read=_read_whole, write=int, empty=UNREADABLE)
+_NUMBER: Final = _Form(read=_read_number, write=float, empty=UNREADABLE)
+_DURATION: Final = _Form(read=_read_duration, write=format_duration, empty=UNREADABLE)
 _ARROW: Final = _Form(read=read_arrow, write=str, empty=Arrow(""))
 _ARROWS: Final = _Form(read=_list_of(read_arrow, split=True), write=lambda arrows: [str(a) for a in arrows], empty=())
 _SCHEMA: Final = _Form(read=lambda value: parse_schema(_read_text(value)), write=format_schema, empty=())
@@ -139,13 +154,23 @@ _REQUIRED: Final = object()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """One key of a box: which attribute it is, how it is written, what it is when left out."""
+    """One key of a box: which attribute it is, how it is written, what it is when left out.
+
+    A key may be left out if it has a default; with ``unless``, only beside that other key.
+    """
 
     name: str
     attribute: str
     form: _Form
     default: object = _REQUIRED
     default_from: str = ""
+    unless: str = ""
+
+    def missing_from(self, *given: Mapping[Any, object]) -> bool:
+        names = {name for keys in given for name in keys}
+        if self.name in names or self.default_from:
+            return False
+        return self.default is _REQUIRED or bool(self.unless and self.unless not in names)
 
 
 _KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
@@ -167,13 +192,21 @@ _KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
         _Key(name="input", attribute="input", form=_ARROW),
         _Key(name="columns", attribute="columns", form=_TEXT),
     ),
+    "drop": (
+        _Key(name="input", attribute="input", form=_ARROW),
+        _Key(name="fraction", attribute="fraction", form=_NUMBER, default=None, unless="where"),
+        _Key(name="seed", attribute="seed", form=_WHOLE, default=0),
+        _Key(name="where", attribute="predicate", form=_TEXT, default=None),
+    ),
     "union": (_Key(name="inputs", attribute="inputs", form=_ARROWS),),
     "aggregate": (
         _Key(name="input", attribute="input", form=_ARROW),
         _Key(name="columns", attribute="columns", form=_TEXT),
         _Key(name="by", attribute="by", form=_NAMES, default=()),
-        _Key(name="window", attribute="window_us", form=_DURATION),
+        _Key(name="window", attribute="window_us", form=_DURATION, default=None, unless="rows"),
         _Key(name="every", attribute="every_us", form=_DURATION, default_from="window_us"),
+        _Key(name="rows", attribute="rows", form=_WHOLE, default=None),
+        _Key(name="every_rows", attribute="every_rows", form=_WHOLE, default_from="rows"),
     ),
     "join": (
         _Key(name="left", attribute="left", form=_ARROW),
@@ -186,6 +219,11 @@ _KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
 
 def kind_of(box: Box) -> str:
     return type(box).__name__.lower()
+
+
+def title(box: Box) -> str:
+    """Kind and name; a derived name begins with the kind already."""
+    return box.name if box.name.startswith(f"{kind_of(box)}_") else f"{kind_of(box)} {box.name}"
 
 
 def parameters(box: Box) -> dict[str, object]:
@@ -269,35 +307,40 @@ class _Reader:
 
     def _attributes(self, kind: str, box: str, place: str, keys: dict[object, object]) -> dict[str, Any]:
         table = _KEYS[kind]
-        missing = [
-            key.name for key in table if key.name not in keys and key.default is _REQUIRED and not key.default_from
-        ]
-        self._unknown_keys(box, place, keys, ("name", *(key.name for key in table)), missing)
-        for name in missing:
-            self._note(box, name, "missing-key", f"{place} has no key `{name}`.", f"Add `{name}`.")
+        wanted = [name for key in table if key.missing_from(keys) for name in (key.name, key.unless) if name]
+        misspelt = self._unknown_keys(box, place, keys, ("name", *(key.name for key in table)), wanted)
+        absent = [key for key in table if key.missing_from(keys, misspelt)]
+        for key in absent:
+            remedy = f"Add `{key.name}`" + (f" or `{key.unless}`." if key.unless else ".")
+            self._note(box, key.name, "missing-key", f"{place} has no key `{key.name}`.", remedy)
         values: dict[str, Any] = {}
         for key in table:
             if key.name in keys:
                 where = f"{place}.{key.name}"
                 values[key.attribute] = self._value(box, key.name, where, key.form, keys[key.name])
-            elif key.default_from:
-                values[key.attribute] = values[key.default_from]
+            elif key in absent or key.name in misspelt:
+                values[key.attribute] = key.form.empty
             else:
-                values[key.attribute] = key.form.empty if key.default is _REQUIRED else key.default
+                values[key.attribute] = values[key.default_from] if key.default_from else key.default
         return values
 
     def _unknown_keys(
-        self, box: str, place: str, keys: dict[object, object], known: tuple[str, ...], missing: list[str]
-    ) -> None:
-        """Notes keys that mean nothing. One that looks like a missing key is taken for it: one mistake, not two."""
+        self, box: str, place: str, keys: dict[object, object], known: tuple[str, ...], wanted: list[str]
+    ) -> dict[str, object]:
+        """Notes keys that mean nothing. One that looks like a wanted key is taken for it: one mistake, not two.
+
+        Returns the keys that these were taken for, with what is written there.
+        """
+        misspelt: dict[str, object] = {}
         for key in keys:
             if key in known:
                 continue
-            close = get_close_matches(str(key), missing, n=1)
+            close = get_close_matches(str(key), [name for name in wanted if name not in misspelt], n=1)
             field = close[0] if close else str(key)
             if close:
-                missing.remove(field)
+                misspelt[field] = keys[key]
             self._note(box, field, "unknown-key", f"{place} has an unknown key `{key}`.", candidates(str(key), known))
+        return misspelt
 
     def _value(self, box: str, field: str, where: str, form: _Form, value: object) -> Any:
         try:

@@ -13,7 +13,7 @@ from anabranch.errors import Problem
 from anabranch.limits import ORIGINS, SCANS
 from anabranch.model.names import is_name
 from anabranch.query import graph
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Join, Schema, Source
+from anabranch.query.boxes import Arrow, Box, Diagram, Join, Maker, Schema, Source
 from anabranch.query.checks import check_box
 from anabranch.query.connector_checks import check_writers
 from anabranch.query.problems import Place, Report, candidates
@@ -151,9 +151,7 @@ def _upstream(boxes: dict[str, Box], names: list[str]) -> set[str]:
 
 
 def _check_origins(diagram: Diagram, report: Report) -> None:
-    count = sum(
-        len(box.lanes) if isinstance(box, Source) else isinstance(box, (Join, Aggregate)) for box in diagram.boxes
-    )
+    count = sum(len(box.lanes) if isinstance(box, Source) else isinstance(box, Maker) for box in diagram.boxes)
     if count > ORIGINS:
         message = f"The query has {count} origins (producers, joins and aggregates); {ORIGINS} are possible."
         report.add("too-many-origins", "", "boxes", message, "Let an entry point number the rows: leave producers out.")

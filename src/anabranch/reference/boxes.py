@@ -1,16 +1,19 @@
-"""The five boxes over lists of tuples, straight from the racing paper: sections 3.3 and 3.4, figures 2 and 3.
+"""The boxes over lists of tuples, straight from the racing paper: sections 3.3 and 3.4, figures 2 to 4.
 
 A box has input ports and output ports, numbered from 0. ``process`` takes tuples on a port; ``punctuate`` takes a later
 promise on a port; both return what the box emits, per output port. ``promises`` is what the box may promise for its
-outputs. One deviation from figure 3: a window closes by the smallest punctuation of all origins of the input, not only
-of those that reach its group, and at whole milliseconds, because Spark has one watermark of that resolution.
+outputs. One deviation from figures 3 and 4: a window closes by the smallest punctuation of all origins of the input,
+not only of those that reach its group, and at whole milliseconds, because Spark has one watermark of that
+resolution.
 """
 
 from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from sqlglot import exp
@@ -26,6 +29,7 @@ from anabranch.reference.tuples import Tuple
 Columns = Mapping[str, str]
 """The columns of a stream in order: name to type."""
 
+Group = tuple[object, ...]
 Emitted = dict[int, list[Tuple]]
 Promises = dict[str, int]
 
@@ -113,6 +117,31 @@ class MapBox(ReferenceBox):
         return dict(self._promised[0])
 
 
+class DropBox(ReferenceBox):
+    """All tuples but those for which the predicate holds, or those whose hash lies in the lowest part of all hashes."""
+
+    def __init__(self, box: boxes.Drop, columns: Columns, origins: Iterable[str]) -> None:
+        super().__init__([origins])
+        self.columns = columns
+        self._box = box
+        self._predicate = None
+        if box.predicate is not None:
+            self._predicate = compile_expression(parse(box.predicate), _scope(columns))
+
+    def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
+        self._check_promises(port, tuples)
+        return {0: [each for each in tuples if not self._drops(each)]}
+
+    def _drops(self, each: Tuple) -> bool:
+        if self._predicate is not None:
+            return self._predicate.of(_row(each)) is True
+        drawn = identity_hash("drop", "", [("bigint", self._box.seed), *each.identity_parts])
+        return Fraction(drawn + (1 << 63), 1 << 64) < Fraction(self._box.fraction or 0)
+
+    def promises(self) -> Promises:
+        return dict(self._promised[0])
+
+
 class UnionBox(ReferenceBox):
     """All tuples of all inputs. Where two inputs share a source, each tuple's identity says which way it came."""
 
@@ -182,8 +211,8 @@ class JoinBox(ReferenceBox):
         return {self._name: min(self._smallest(0), self._smallest(1))}
 
 
-class AggregateBox(ReferenceBox):
-    """Figure 3: collect each group's tuples by window; a window is put out when nothing can be missing from it."""
+class WindowBox(ReferenceBox):
+    """What windows of time and of tuples share: groups, their columns, and Spark's watermark."""
 
     def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
         super().__init__([origins])
@@ -196,13 +225,43 @@ class AggregateBox(ReferenceBox):
         }
         self.columns = {**self._keys, **{name: made.type for name, made in self._made.items()}}
         self._box = box
-        self._windows: dict[tuple[int, int], dict[tuple[object, ...], list[Tuple]]] = {}
         self.watermark_us = 0
+
+    def punctuate(self, port: int, promises: Mapping[str, int]) -> Emitted:
+        super().punctuate(port, promises)
+        return self.close(self._smallest(port) // 1_000 * 1_000)
+
+    @abstractmethod
+    def close(self, watermark_us: int) -> Emitted:
+        """Put out every window that the watermark completes."""
+
+    def _group(self, each: Tuple) -> Group:
+        return tuple(_normal(each.values[name]) for name in self._keys)
+
+    def _summary(self, kind: str, group: Group, window: Sequence[Part], stime: int, tuples: list[Tuple]) -> Tuple:
+        """The tuple of a window, whose identity is that of its group and what ``window`` says of it."""
+        keys = dict(zip(self._keys, group, strict=True))
+        parts: list[Part] = [(type_, keys[name]) for name, type_ in self._keys.items()]
+        row = {name.lower(): value for name, value in keys.items()} | {ROWS: [_row(each) for each in tuples]}
+        return Tuple(
+            origin=self._box.name,
+            stime=stime,
+            tid=identity_hash(kind, self._box.name, [*parts, *window]),
+            values={**keys, **{name: made.of(row) for name, made in self._made.items()}},
+        )
+
+
+class AggregateBox(WindowBox):
+    """Figure 3: collect each group's tuples by window; a window is put out when nothing can be missing from it."""
+
+    def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
+        super().__init__(box, columns, origins)
+        self._windows: dict[tuple[int, int], dict[Group, list[Tuple]]] = {}
 
     def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
         self._check_promises(port, tuples)
         for each in tuples:
-            group = tuple(_normal(each.values[name]) for name in self._keys)
+            group = self._group(each)
             for window in self._windows_of(each.stime):
                 check(window[1] > self.watermark_us, f"{each} belongs to a window that is closed.")
                 self._windows.setdefault(window, {}).setdefault(group, []).append(each)
@@ -210,34 +269,64 @@ class AggregateBox(ReferenceBox):
 
     def _windows_of(self, time: int) -> list[tuple[int, int]]:
         """All windows ``[k * every, k * every + size)`` that hold the time."""
-        size, every = self._box.window_us, self._box.every_us
+        size, every = self._box.time_window
         first, last = (time - size) // every + 1, time // every
         return [(k * every, k * every + size) for k in range(first, last + 1)]
 
-    def punctuate(self, port: int, promises: Mapping[str, int]) -> Emitted:
-        super().punctuate(port, promises)
-        return self.close(self._smallest(port) // 1_000 * 1_000)
-
     def close(self, watermark_us: int) -> Emitted:
-        """Put out every window that ends at or before the watermark."""
         self.watermark_us = max(self.watermark_us, watermark_us)
         closed = sorted(window for window in self._windows if window[1] <= self.watermark_us)
-        return {0: [self._summary(window, *group) for window in closed for group in self._windows.pop(window).items()]}
-
-    def _summary(self, window: tuple[int, int], group: tuple[object, ...], tuples: list[Tuple]) -> Tuple:
-        keys = dict(zip(self._keys, group, strict=True))
-        parts: list[Part] = [(type_, keys[name]) for name, type_ in self._keys.items()]
-        row = {name.lower(): value for name, value in keys.items()} | {ROWS: [_row(each) for each in tuples]}
-        return Tuple(
-            origin=self._box.name,
-            stime=window[1],
-            tid=identity_hash("window", self._box.name, [*parts, ("bigint", window[0]), ("bigint", window[1])]),
-            values={**keys, **{name: made.of(row) for name, made in self._made.items()}},
-        )
+        return {
+            0: [
+                self._summary("window", group, [("bigint", start), ("bigint", end)], end, tuples)
+                for start, end in closed
+                for group, tuples in self._windows.pop((start, end)).items()
+            ]
+        }
 
     def promises(self) -> Promises:
         """Every window that ends at the watermark is out, so the next one ends later."""
         return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
+
+
+class CountAggregateBox(WindowBox):
+    """Figure 4: collect each group's tuples until all before them are known, then count them in canonical order."""
+
+    def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
+        super().__init__(box, columns, origins)
+        self._waiting: list[Tuple] = []
+        self._counts: Counter[Group] = Counter()
+        self._windows: dict[Group, dict[int, list[Tuple]]] = {}
+
+    def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
+        self._check_promises(port, tuples)
+        self._waiting += tuples
+        return {}
+
+    def close(self, watermark_us: int) -> Emitted:
+        self.watermark_us = max(self.watermark_us, watermark_us)
+        complete = [each for each in self._waiting if each.stime < self.watermark_us]
+        self._waiting = [each for each in self._waiting if each.stime >= self.watermark_us]
+        ordered = sorted(complete, key=lambda each: (each.stime, each.origin, each.tid))
+        return {0: [summary for each in ordered for summary in self._count(each)]}
+
+    def _count(self, each: Tuple) -> Iterator[Tuple]:
+        """Put the next tuple of a group into its windows; one of them may be full then."""
+        size, every = self._box.count_window
+        group = self._group(each)
+        windows = self._windows.setdefault(group, {})
+        number = self._counts[group]
+        self._counts[group] += 1
+        for first in range(max(0, -((size - 1 - number) // every)) * every, number + 1, every):
+            windows.setdefault(first, []).append(each)
+        if len(windows.get(number - size + 1, ())) == size:
+            tuples = windows.pop(number - size + 1)
+            ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
+            yield self._summary("count", group, ends, tuples[-1].stime, tuples)
+
+    def promises(self) -> Promises:
+        """Every tuple before the watermark is counted, so the next window ends with one at or after it."""
+        return {self._box.name: self.watermark_us}
 
 
 def _scope(columns: Columns) -> dict[str, str]:

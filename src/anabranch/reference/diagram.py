@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.errors import check
 from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Join, Source
+from anabranch.query.boxes import Arrow, Diagram, Maker, Source
 from anabranch.query.graph import order
 from anabranch.reference.boxes import Emitted, Promises
 from anabranch.reference.network import make_boxes, readers
@@ -62,6 +62,6 @@ class ReferenceRun:
         }
 
     def _streams(self) -> dict[str, Arrow]:
-        made = (box.name for box in self._diagram.boxes if isinstance(box, Join | Aggregate))
+        made = (box.name for box in self._diagram.boxes if isinstance(box, Maker))
         outputs = {output.name: output.input for output in self._diagram.outputs}
         return outputs | {internal_stream(name): Arrow(name) for name in made}

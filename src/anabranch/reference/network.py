@@ -8,6 +8,8 @@ from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.boxes import (
     AggregateBox,
     Columns,
+    CountAggregateBox,
+    DropBox,
     FilterBox,
     JoinBox,
     MapBox,
@@ -37,10 +39,14 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns]) -> Refe
             return FilterBox(box, below[0], reached[0])
         case boxes.Map():
             return MapBox(box, below[0], reached[0])
+        case boxes.Drop():
+            return DropBox(box, below[0], reached[0])
         case boxes.Union():
             return UnionBox(box, below[0], reached, hashes=union_hashes(diagram, box))
         case boxes.Join():
             return JoinBox(box, below[0], below[1], reached)
+        case boxes.Aggregate(rows=int()):
+            return CountAggregateBox(box, below[0], reached[0])
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0])
         case boxes.Source():

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Join, Source
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Maker, Source
 from anabranch.query.graph import Stage, order, origins
 from anabranch.reference.boxes import Emitted, Promises
 from anabranch.reference.network import make_boxes
@@ -67,7 +67,7 @@ class StageReference:
         """The stream that brings this box's tuples from outside of the stage; None if the box works in it."""
         if isinstance(box, Source):
             return box.name
-        if isinstance(box, Join | Aggregate) and box.name != self._stage.root:
+        if isinstance(box, Maker) and box.name != self._stage.root:
             return internal_stream(box.name)
         return None
 
@@ -91,5 +91,5 @@ def _below(diagram: Diagram, box: str) -> Iterator[str]:
     """Everything under a root that its stage reads or works through."""
     for arrow in diagram.box(box).inputs:
         yield arrow.box
-        if not isinstance(diagram.box(arrow.box), Source | Join | Aggregate):
+        if not isinstance(diagram.box(arrow.box), Source | Maker):
             yield from _below(diagram, arrow.box)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from anabranch.core.output import output_punctuations
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Filter, Join, Map, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Source, Union
 
 A = Source(name="a", schema=())
 B = Source(name="b", schema=())
@@ -88,3 +88,15 @@ def test_joins_and_aggregates_below_the_root_are_read_as_streams() -> None:
     )
     assert output_punctuations(shape, "u", {"box:g": {"g": 4}, "box:j": {"j": 6}}, 0) == {"g": 4, "j": 6}
     assert output_punctuations(shape, "k", {"box:g": {"g": 4}, "box:j": {"j": 6}, "a": {"a/0": 5}}, 0) == {"k": 4}
+
+
+def test_an_aggregate_that_counts_promises_the_watermark_itself() -> None:
+    counting = Aggregate(name="c", input=Arrow("d"), columns="count(*) AS n", by=(), rows=2, every_rows=2)
+    shape = diagram(A, Drop(name="d", input=Arrow("a"), fraction=0.5), counting)
+    assert output_punctuations(shape, "c", {"a": {"a/0": 9_000}}, 5_000) == {"c": 5_000}
+    assert output_punctuations(shape, "c", {"a": {"a/0": 9_000}}, 0) == {}
+
+
+def test_a_drop_keeps_the_promise() -> None:
+    shape = diagram(A, Drop(name="d", input=Arrow("a"), fraction=0.5), union("u", "d"))
+    assert output_punctuations(shape, "u", {"a": {"a/0": 5}}, 0) == {"a/0": 5}

@@ -25,19 +25,21 @@ def test_the_reference_can_evaluate_every_case() -> None:
 
 def test_together_they_have_every_box_in_many_numbers() -> None:
     kinds = Counter(type(box).__name__ for case in cases() for box in case.diagram.boxes)
-    assert min(kinds[kind] for kind in ("Filter", "Map", "Union", "Aggregate", "Join", "Source")) >= 20
+    assert min(kinds[kind] for kind in ("Filter", "Map", "Union", "Drop", "Aggregate", "Join", "Source")) >= 20
     sizes = {len(case.diagram.boxes) - len(case.diagram.sources) for case in cases()}
     assert sizes >= set(range(1, MOST_BOXES))
     boxes = [box for case in cases() for box in case.diagram.boxes]
     assert any(isinstance(box, Filter) and box.otherwise and len(box.predicates) > 1 for box in boxes)
-    assert any(isinstance(box, Aggregate) and box.every_us < box.window_us for box in boxes)
+    aggregates = [box for box in boxes if isinstance(box, Aggregate)]
+    assert any(box.time_window[1] < box.time_window[0] for box in aggregates)
+    assert any(box.counts and box.every_rows != box.rows for box in aggregates)
     assert any(isinstance(box, Join) and "=" not in box.on for box in boxes)
 
 
 def test_nothing_reaches_from_one_epoch_into_another() -> None:
     for case in cases():
         longest = sum(
-            box.window_us if isinstance(box, Aggregate) else box.within_us
+            box.time_window[0] if isinstance(box, Aggregate) else box.within_us
             for box in case.diagram.boxes
             if isinstance(box, Aggregate | Join)
         )

@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from anabranch.errors import QueryError
-from anabranch.query.boxes import Aggregate, Filter, Source
+from anabranch.query.boxes import Aggregate, Drop, Filter, Source
 from anabranch.query.builder import Query, Stream
 
 PROGRAM = """
@@ -50,6 +50,12 @@ def test_a_derived_name_depends_on_kind_parameters_and_inputs() -> None:
         s.aggregate("count(*) AS n", window="1s"),
         s.aggregate("count(*) AS n", window="2s"),
         s.aggregate("count(*) AS n", window="2s", every="1s"),
+        s.aggregate("count(*) AS n", rows=2),
+        s.aggregate("count(*) AS n", rows=2, every_rows=1),
+        s.drop(0.5),
+        s.drop(0.25),
+        s.drop(0.5, seed=1),
+        s.drop("v > 1"),
         s.union(t),
         t.union(s),
     ]
@@ -94,6 +100,33 @@ def test_a_window_without_advance_tumbles() -> None:
     box = s.query.diagram().box("a")
     assert isinstance(box, Aggregate)
     assert box.every_us == box.window_us
+
+
+def test_windows_of_tuples_tumble_too() -> None:
+    s = Query("q").source("s", "a int")
+    s.aggregate("count(*) AS n", rows=4, name="a")
+    box = s.query.diagram().box("a")
+    assert isinstance(box, Aggregate)
+    assert (box.count_window, box.counts, box.window_us, box.every_us) == ((4, 4), True, None, None)
+
+
+def test_a_drop_takes_a_fraction_or_a_predicate() -> None:
+    s = Query("q").source("s", "a int")
+    s.drop(0.1, seed=7, name="some")
+    s.drop("a > 1", name="large")
+    some, large = s.query.diagram().boxes[1:]
+    assert some == Drop(name="some", input=s.arrow, fraction=0.1, seed=7)
+    assert large == Drop(name="large", input=s.arrow, predicate="a > 1")
+
+
+def test_what_is_no_number_is_refused_at_once() -> None:
+    s = Query("q").source("s", "a int")
+    with pytest.raises(QueryError, match=r"rows: 2\.5 is a float"):
+        s.aggregate("count(*) AS n", rows=2.5)  # type: ignore[call-overload]
+    with pytest.raises(QueryError, match="None is a NoneType"):
+        s.drop(None)  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match="seed: 'x' is a str"):
+        s.drop(0.5, seed="x")  # type: ignore[arg-type]
 
 
 def test_a_number_is_no_duration_but_does_not_stop_the_builder() -> None:

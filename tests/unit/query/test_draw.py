@@ -84,3 +84,15 @@ def test_a_diagram_with_mistakes_can_be_drawn() -> None:
     diagram = Diagram(name="q", boxes=(loop, lost), outputs=(Output(name="o", input=Arrow("gone")),))
     assert "map loop <- loop" in as_text(diagram)
     assert "map lost" in as_mermaid(diagram)
+
+
+def test_windows_of_tuples_and_drops() -> None:
+    q = Query("q")
+    s = q.source("s", "v double")
+    some = s.drop(0.25, seed=7, name="some").drop("v > 1", name="low")
+    q.output("tens", some.aggregate("count(*) AS n", rows=10, every_rows=5, name="tens"))
+    text, mermaid = as_text(q.diagram()), as_mermaid(q.diagram())
+    assert "drop some <- s\n  | 0.25 of all, seed 7\n  -> v double\n" in text
+    assert "drop low <- some\n  | where v > 1\n" in text
+    assert "  | window of 10 rows every 5 rows\n" in text
+    assert '>"drop some<br/>0.25 of all, seed 7"]' in mermaid

@@ -31,6 +31,21 @@ def test_filters_and_maps_below_it_need_theirs() -> None:
     assert needed(q, "sums") == {"s": {"unused", "key", "x", "y"}}
 
 
+def test_a_drop_needs_its_predicate_or_the_identity() -> None:
+    q, s = query()
+    q.output("out", s.drop("y > 1", name="some").aggregate("sum(x) AS t", window="1s", name="sums"))
+    assert needed(q, "sums") == {"s": {"x", "y"}}
+    q, s = query()
+    q.output("out", s.drop(0.5, name="some").aggregate("sum(x) AS t", window="1s", name="sums"))
+    assert needed(q, "sums") == {"s": None}
+
+
+def test_an_aggregate_that_counts_needs_everything_because_it_puts_tuples_in_order() -> None:
+    q, s = query()
+    q.output("out", s.aggregate("sum(x) AS t", rows=3, name="sums"))
+    assert needed(q, "sums") == {"s": None}
+
+
 def test_a_star_needs_everything() -> None:
     q, s = query()
     q.output("out", s.map("*, 1 AS one", name="mapped").aggregate("sum(one) AS t", window="1s", name="sums"))

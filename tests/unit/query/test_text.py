@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from anabranch.errors import ConfigError
-from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Drop, Filter, Join, Map, Output, Source, Union
 from anabranch.query.builder import Query
 from anabranch.query.text import diagram_from_dict, diagram_to_dict
 
@@ -43,8 +43,20 @@ aggregates = st.builds(
     window_us=durations,
     every_us=durations,
 )
+counting = st.builds(
+    Aggregate,
+    name=names,
+    input=arrows,
+    columns=sql,
+    by=st.lists(names, max_size=2).map(tuple),
+    rows=st.integers(),
+    every_rows=st.integers(),
+)
+drops = st.builds(Drop, name=names, input=arrows, fraction=st.floats(allow_nan=False), seed=st.integers()) | st.builds(
+    Drop, name=names, input=arrows, predicate=sql
+)
 joins = st.builds(Join, name=names, left=arrows, right=arrows, on=sql, within_us=durations)
-boxes: st.SearchStrategy[Box] = st.one_of(sources, filters, maps, unions, aggregates, joins)
+boxes: st.SearchStrategy[Box] = st.one_of(sources, filters, maps, drops, unions, aggregates, counting, joins)
 outputs = st.lists(st.builds(Output, name=names, input=arrows), max_size=3, unique_by=lambda output: output.name)
 diagrams = st.builds(Diagram, name=names, boxes=st.lists(boxes, max_size=5).map(tuple), outputs=outputs.map(tuple))
 
@@ -75,9 +87,13 @@ boxes:
   - map: {name: quick, input: slow.1, columns: target}
   - join: {name: both, left: slow, right: load, on: target = server, within: 500ms}
   - aggregate: {name: counts, input: slow.0, columns: count(*) AS n, by: "target", window: 10s}
+  - aggregate: {name: tens, input: slow.0, columns: count(*) AS n, rows: 10, every_rows: 5}
+  - drop: {name: some, input: tens, fraction: 0.25, seed: 7}
+  - drop: {name: most, input: some, where: n > 3}
   - union: {name: all, inputs: [quick, quick]}
 outputs:
   pairs: both
+  fewer: most
   everything: all
   numbers: counts
 """
@@ -92,8 +108,11 @@ def test_a_diagram_can_be_written_by_hand() -> None:
     quick = rest.map("target", name="quick")
     both = slow.join(load, on="target = server", within="500ms", name="both")
     counts = slow.aggregate("count(*) AS n", by="target", window="10s", name="counts")
+    tens = slow.aggregate("count(*) AS n", rows=10, every_rows=5, name="tens")
+    fewer = tens.drop(0.25, seed=7, name="some").drop("n > 3", name="most")
     everything = quick.union(quick, name="all")
     q.output("pairs", both)
+    q.output("fewer", fewer)
     q.output("everything", everything)
     q.output("numbers", counts)
     assert diagram == q.checked()
@@ -115,6 +134,24 @@ def told(box: dict[str, Any]) -> list[tuple[str, str, str]]:
         "outputs": {"o": "b", "all": "s"},
     }
     return [(problem.code, problem.message, problem.remedy) for problem in Query.from_dict(data).validate()]
+
+
+def test_windows_are_of_a_time_or_of_tuples() -> None:
+    (problem,) = told({"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n"}})
+    assert problem == ("missing-key", "boxes[1].aggregate has no key `window`.", "Add `window` or `rows`.")
+    ((code, message, _),) = told({"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n", "row": 3}})
+    assert (code, "`row`" in message) == ("unknown-key", True)
+    ((code, message, _),) = told({"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n", "rows": "3"}})
+    assert (code, message) == ("wrong-type", "boxes[1].aggregate.rows: '3' is a str.")
+    ((code, _, remedy),) = told({"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n", "rows": True}})
+    assert (code, remedy) == ("wrong-type", "Write a whole number.")
+
+
+def test_a_drop_says_what_it_drops() -> None:
+    (problem,) = told({"drop": {"name": "b", "input": "s"}})
+    assert problem == ("missing-key", "boxes[1].drop has no key `fraction`.", "Add `fraction` or `where`.")
+    ((code, _, remedy),) = told({"drop": {"name": "b", "input": "s", "fraction": "a tenth"}})
+    assert (code, remedy) == ("wrong-type", "Write a number such as 0.1.")
 
 
 def test_an_unknown_key_lists_the_keys_there_are() -> None:

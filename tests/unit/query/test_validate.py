@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors import Problem, QueryError
-from anabranch.limits import ORIGINS
-from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Filter, Join, Map, Output, Source, Union
+from anabranch.limits import ORIGINS, WINDOW_ROWS
+from anabranch.query.boxes import Aggregate, Arrow, Box, Column, Diagram, Drop, Filter, Join, Map, Output, Source, Union
 from anabranch.query.builder import Query, Stream
 from anabranch.query.validate import validate
 
@@ -432,6 +432,69 @@ def test_windows_may_not_leave_gaps() -> None:
     _, ping = ping_query()
     problem = only_problem(ping.aggregate("count(*) AS n", window="1s", every="2s"), "bad-window")
     assert "2s is longer than the window of 1s" in problem.message
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"rows": 0}, "rows: 0 is not a number of tuples."),
+        ({"rows": 10, "every_rows": -1}, "every_rows: -1 is not a number of tuples."),
+        ({"rows": 10, "every_rows": 11}, "every_rows: 11 is more than the 10 of the window."),
+        ({"rows": 5_000, "every_rows": 4}, "every_rows: a tuple would lie in 1,250 windows; 1,000 are possible."),
+        ({"rows": WINDOW_ROWS + 1}, "rows: a window of 1,000,001 tuples is too large; 1,000,000 are possible."),
+    ],
+)
+def test_windows_of_tuples_have_limits(options: dict[str, int], message: str) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("count(*) AS n", **options), "bad-window")  # type: ignore[call-overload]
+    assert problem.message == message
+    assert problem.remedy
+
+
+def test_windows_of_tuples_may_be_as_large_and_overlap_as_much_as_the_limits_say() -> None:
+    query, ping = ping_query()
+    query.output("o", ping.aggregate("count(*) AS n", rows=WINDOW_ROWS))
+    query.output("p", ping.aggregate("count(*) AS n", rows=1_000, every_rows=1))
+    assert query.validate() == []
+
+
+def test_an_aggregate_has_windows_of_one_kind() -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("count(*) AS n"), "bad-window")  # type: ignore[call-overload]
+    assert problem.remedy == "Give `window`, a duration, or `rows`, a number of tuples."
+    for options in ({"window": "1s", "rows": 5}, {"window": "1s", "every_rows": 5}, {"rows": 5, "every": "1s"}):
+        _, ping = ping_query()
+        only_problem(ping.aggregate("count(*) AS n", **options), "meaningless-option")  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, float("nan")])
+def test_a_fraction_lies_between_none_and_all(fraction: float) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.drop(fraction), "bad-drop")
+    assert problem.message == f"fraction: {fraction:g} is not between 0 and 1."
+
+
+def test_a_drop_says_what_to_drop_and_says_it_once() -> None:
+    box = Drop(name="d", input=Arrow("s"))
+    assert codes(diagram(source(), box, out=Arrow("d"))) == ["bad-drop"]
+    box = Drop(name="d", input=Arrow("s"), fraction=0.1, predicate="a = 1")
+    assert codes(diagram(source(), box, out=Arrow("d"))) == ["meaningless-option"]
+    _, ping = ping_query()
+    only_problem(ping.drop("rtt_ms > 1", seed=3), "meaningless-option")
+    _, ping = ping_query()
+    only_problem(ping.drop(0.5, seed=1 << 63), "bad-drop")
+
+
+def test_the_predicate_of_a_drop_is_a_condition_over_its_input() -> None:
+    _, ping = ping_query()
+    assert "rtt_ms" in only_problem(ping.drop("rtt > 1"), "unknown-column").remedy
+    _, ping = ping_query()
+    only_problem(ping.drop("rtt_ms + 1"), "not-boolean")
+    _, ping = ping_query()
+    only_problem(ping.drop("rand() > 0.5"), "refused-function")
+    query, ping = ping_query()
+    query.output("o", ping.drop("_stime < TIMESTAMP '2026-01-01'"))
+    assert query.validate() == []
 
 
 def test_a_diagram_made_by_hand_is_checked_for_negative_durations() -> None:

@@ -43,6 +43,10 @@ def join(name: str, left: str, right: str, on: str, within_us: int) -> Join:
     return Join(name=name, left=Arrow(left), right=Arrow(right), on=on, within_us=within_us)
 
 
+def counting(name: str, below: str, columns: str, by: tuple[str, ...], rows: int, every_rows: int) -> Aggregate:
+    return Aggregate(name=name, input=Arrow(below), columns=columns, by=by, rows=rows, every_rows=every_rows)
+
+
 def aggregate(
     name: str, below: str, columns: str, by: tuple[str, ...], window_us: int, every_us: int | None = None
 ) -> Aggregate:

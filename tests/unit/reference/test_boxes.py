@@ -8,9 +8,9 @@ import pytest
 
 from anabranch.errors import InvariantBroken
 from anabranch.model.identity import identity_hash
-from anabranch.query.boxes import Arrow, Filter, Map
-from anabranch.reference.boxes import AggregateBox, FilterBox, JoinBox, MapBox, UnionBox
-from tests.unit.reference.streams import aggregate, join, row, union
+from anabranch.query.boxes import Arrow, Drop, Filter, Map
+from anabranch.reference.boxes import AggregateBox, CountAggregateBox, DropBox, FilterBox, JoinBox, MapBox, UnionBox
+from tests.unit.reference.streams import aggregate, counting, join, row, union
 
 XS = {"x": "int"}
 
@@ -194,3 +194,78 @@ def test_a_broken_promise_stops_the_box() -> None:
         box.punctuate(0, {"a/0": 19_000})
     with pytest.raises(InvariantBroken, match="does not reach"):
         box.process(0, [row("z/0", 30_000, 1, K="x", v=1)])
+
+
+def counts(rows: int, every_rows: int, *origins: str) -> CountAggregateBox:
+    box = counting("c", "a", "count(*) AS n, sum(v) AS v", ("k",), rows, every_rows)
+    return CountAggregateBox(box, {"K": "string", "v": "int"}, origins or ["a/0"])
+
+
+def test_a_window_of_tuples_is_put_out_when_it_is_full_and_nothing_can_come_between() -> None:
+    box = counts(2, 2)
+    late, early = row("a/0", 5_000, 2, K="x", v=2), row("a/0", 3_000, 1, K="x", v=1)
+    box.process(0, [late, early, row("a/0", 6_000, 3, K="x", v=4)])
+    assert box.punctuate(0, {"a/0": 5_000}) == {0: []}, "a tuple at 5,000 may still come"
+    tid = identity_hash("count", "c", [("string", "x"), *early.identity_parts, *late.identity_parts])
+    assert box.punctuate(0, {"a/0": 6_000}) == {0: [row("c", 5_000, tid, K="x", n=2, v=3)]}
+    assert box.promises() == {"c": 6_000}
+    assert box.columns == {"K": "string", "n": "bigint", "v": "bigint"}
+
+
+def test_tuples_are_counted_in_canonical_order() -> None:
+    box = counts(1, 1, "a/0", "b/0")
+    tuples = [row(origin, time, tid, K="x", v=1) for time in (1, 2) for origin in ("a/0", "b/0") for tid in (-1, 7)]
+    box.process(0, list(reversed(tuples)))
+    identities = [("string", "x")], [each.identity_parts for each in tuples]
+    wanted = [identity_hash("count", "c", [*identities[0], *parts, *parts]) for parts in identities[1]]
+    assert [each.tid for each in box.close(1_000)[0]] == wanted
+
+
+@pytest.mark.parametrize(
+    ("rows", "every", "sums"), [(3, 3, [6, 15]), (3, 1, [6, 9, 12, 15, 18]), (3, 2, [6, 12, 18]), (8, 1, [])]
+)
+def test_windows_of_tuples_advance_by_tuples(rows: int, every: int, sums: list[int]) -> None:
+    box = counts(rows, every)
+    box.process(0, [row("a/0", v, v, K="x", v=v) for v in range(1, 8)])
+    assert [each.values["v"] for each in box.close(1_000)[0]] == sums
+
+
+def test_how_the_tuples_are_cut_makes_no_difference() -> None:
+    whole, cut = counts(3, 2), counts(3, 2)
+    tuples = [row("a/0", 1_000 * v, v, K="xy"[v % 2], v=v) for v in range(1, 20)]
+    whole.process(0, tuples)
+    made = []
+    for each in tuples:
+        cut.process(0, [each])
+        made += cut.close(each.stime)[0]
+    assert made + cut.close(30_000)[0] == whole.close(30_000)[0]
+
+
+def test_each_group_counts_for_itself_and_null_is_one() -> None:
+    box = counts(2, 2)
+    box.process(0, [row("a/0", n, n, K=key, v=n) for n, key in enumerate(["x", None, "", "x", None], start=1)])
+    assert [(each.values["K"], each.values["v"]) for each in box.close(1_000)[0]] == [("x", 5), (None, 7)]
+
+
+def test_a_drop_by_predicate_keeps_what_a_filter_would_not() -> None:
+    box = DropBox(Drop(name="d", input=Arrow("s"), predicate="x > 5"), XS, ["s/0"])
+    six, one, null = (row("s/0", 10, n, x=x) for n, x in enumerate([6, 1, None]))
+    assert box.process(0, [six, one, null]) == {0: [one, null]}
+    box.punctuate(0, {"s/0": 50})
+    assert box.promises() == {"s/0": 50}
+
+
+def dropped(fraction: float, seed: int, name: str = "d") -> list[int]:
+    box = DropBox(Drop(name=name, input=Arrow("s"), fraction=fraction, seed=seed), XS, ["s/0"])
+    tuples = [row("s/0", 10, n, x=0) for n in range(2_000)]
+    kept = {each.tid for each in box.process(0, tuples)[0]}
+    return [each.tid for each in tuples if each.tid not in kept]
+
+
+def test_a_drop_by_fraction_decides_by_seed_and_identity_alone() -> None:
+    few, more = dropped(0.1, 7), dropped(0.3, 7)
+    assert 150 < len(few) < 250
+    assert 530 < len(more) < 670
+    assert set(few) < set(more), "what a small fraction drops, a larger one drops too"
+    assert dropped(0.1, 7, name="other") == few
+    assert dropped(0.1, 8) != few

@@ -1,0 +1,77 @@
+"""Aggregate over windows of a number of tuples: figure 4 of the racing paper.
+
+Spark has no such windows, so a stateful processor in Python (``shards``) waits for the punctuation, counts in
+canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
+Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
+without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
+as a plain DataFrame.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructType
+
+from anabranch.engine.counting import EARLIEST, FROM, GROUP, PACKED, ROWS, SHARD, TO, pack, unpack
+from anabranch.engine.hashing import identity_hash, identity_parts
+from anabranch.engine.shards import MADE, CountWindows
+from anabranch.engine.stateless import ROW_HEADER
+from anabranch.engine.watermark import SHIFT, as_event_time
+from anabranch.engine.windows import spelled
+from anabranch.limits import WINDOW_SHARDS
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import Origins
+from anabranch.query.boxes import Aggregate
+from anabranch.query.sql import parse_list, quote, select_items
+
+_WINDOW = "_window"
+
+
+def counted(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+    """The rows of full windows, with the numbers of their windows, as a stream."""
+    names = _needed(frame, box)
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    parts = [(types[key], F.col(quote(key))) for key in spelled(frame, box.by)]
+    hashes = [identity_hash(kind, box.name, parts).alias(kind) for kind in GROUP]
+    rows = frame.select(*hashes, *ROW_HEADER, *[quote(name) for name in names])
+    sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
+    packed = sharded.mapInArrow(pack, PACKED)
+    timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)
+    made = timed.groupBy(SHARD).transformWithStateInPandas(
+        CountWindows(*box.count_window), MADE, outputMode="append", timeMode="EventTime"
+    )
+    schema = StructType().add(FROM, LongType()).add(TO, LongType())
+    for field in rows.schema.fields[len(hashes) :]:
+        schema = schema.add(field.name, field.dataType)
+    return made.mapInArrow(unpack, schema)
+
+
+def summaries(rows: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+    """One tuple per window, from the rows of one batch."""
+    names = spelled(rows, box.by)
+    keys = [F.col(quote(name)) for name in names]
+    items = select_items(box.columns, [])
+    window = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
+    identity = F.struct(*ROW_HEADER)
+    ends = (F.min(identity).alias("_first"), F.max(identity).alias("_last"))
+    grouped = (
+        rows.withColumn(_WINDOW, window)
+        .groupBy(_WINDOW, *keys)
+        .agg(*ends, *[F.expr(sql).alias(name) for name, sql in items])
+    )
+    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
+    parts = [(types[key], F.col(quote(key))) for key in names]
+    parts += [*identity_parts(origins, "_first."), *identity_parts(origins, "_last.")]
+    header = (
+        F.col("_last._stime").alias(STIME),
+        F.lit(origins.code(box.name)).alias(ORIGIN),
+        identity_hash("count", box.name, parts).alias(TID),
+    )
+    return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
+
+
+def _needed(frame: DataFrame, box: Aggregate) -> list[str]:
+    """The columns that the box reads, each once: no other waits in the state."""
+    read = [name for expression in parse_list(box.columns) for name in expression.columns]
+    return list(dict.fromkeys(spelled(frame, [*box.by, *read])))

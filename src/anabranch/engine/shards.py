@@ -1,0 +1,190 @@
+"""What an Aggregate that counts keeps between batches: shards of its groups, and the parts of a shard.
+
+A shard is a share of the groups, a key of Spark's state. What it keeps is rows: those that the punctuation has not
+reached, and of each group those that windows under way need. The first of these always begins a window, so no counter
+is kept, and nothing is left of a group whose rows are all used up.
+
+Each access to state is a trip over a socket, and a value is written as a whole. So the rows of a shard are divided by
+group into parts of a bounded size, more of them as there are more rows: a batch reads and writes only those parts that
+have new rows, or rows that the punctuation has passed. A summary tells which these are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues
+
+from anabranch.engine.counting import GROUP, ROWS, Integers, decode, encode, numbers, put_into_windows
+from anabranch.limits import SEGMENT_ROWS, WINDOW_PART_BYTES, WINDOW_PARTS
+from anabranch.model.header import STIME
+from anabranch.model.times import MS
+
+MADE: Final = f"{ROWS} binary"
+"""What comes out: packed rows."""
+
+_SUMMARY: Final = "summary binary, timer_ms bigint"
+_NEVER: Final = np.iinfo(np.int64).max
+_SHRINK: Final = 8
+"""Parts are put together when they could be so many times larger: far from where they are divided."""
+
+
+class PartStore(Protocol):
+    """Where the parts of one shard lie."""
+
+    def get(self, part: int) -> bytes: ...
+
+    def put(self, part: int, rows: bytes) -> None: ...
+
+    def remove(self, part: int) -> None: ...
+
+
+class Shard:
+    """The rows of one shard. ``summary`` is None for one that has none."""
+
+    def __init__(self, store: PartStore, summary: bytes | None, size: int, every: int) -> None:
+        self._store = store
+        self._size = size
+        self._every = every
+        read = np.array([[0], [_NEVER]]) if summary is None else np.frombuffer(summary, np.int64).reshape(2, -1).copy()
+        self._bytes: Integers = read[0]
+        self._waits: Integers = read[1]
+        """Per part, its bytes, and the time of the earliest row that waits for the punctuation."""
+
+    @property
+    def summary(self) -> bytes | None:
+        return np.stack([self._bytes, self._waits]).tobytes() if self._bytes.any() else None
+
+    @property
+    def waits_for_us(self) -> int | None:
+        """The earliest time that the punctuation must pass before there is anything to do."""
+        earliest = int(self._waits.min())
+        return None if earliest == _NEVER else earliest
+
+    def visit(self, new: list[pa.RecordBatch], watermark_us: int) -> list[pa.RecordBatch]:
+        """Takes new rows, and gives those of the windows that are full below the watermark."""
+        divided = self._divided(pa.concat_batches(new)) if new else {}
+        due = np.flatnonzero(self._waits < watermark_us)
+        made = []
+        for part in sorted({*divided, *due.tolist()}):
+            rows = pa.concat_batches([*self._kept(part), *divided.get(part, ())])
+            full, left = put_into_windows(rows, watermark_us, self._size, self._every)
+            self._keep(part, left, watermark_us)
+            made.append(full)
+        self._fit(watermark_us)
+        return made
+
+    def _divided(self, rows: pa.RecordBatch) -> dict[int, tuple[pa.RecordBatch]]:
+        parts = numbers(rows, GROUP[1]) & (len(self._bytes) - 1)  # their number is a power of two
+        order = np.argsort(parts, kind="stable")
+        found, starts = np.unique(parts[order], return_index=True)
+        ordered = rows.take(pa.array(order))
+        ends = [*starts[1:], len(order)]
+        return {int(part): (ordered[low:high],) for part, low, high in zip(found, starts, ends, strict=True)}
+
+    def _kept(self, part: int) -> Iterator[pa.RecordBatch]:
+        if self._bytes[part]:
+            yield decode(self._store.get(part))
+
+    def _keep(self, part: int, rows: pa.RecordBatch, watermark_us: int) -> None:
+        if rows.num_rows:
+            data = encode(rows)
+            self._store.put(part, data)
+            times = numbers(rows, STIME)
+            self._bytes[part] = len(data)
+            self._waits[part] = times[times >= watermark_us].min(initial=_NEVER)
+        else:
+            self._drop(part)
+
+    def _drop(self, part: int) -> None:
+        if self._bytes[part]:
+            self._store.remove(part)
+        self._bytes[part] = 0
+        self._waits[part] = _NEVER
+
+    def _fit(self, watermark_us: int) -> None:
+        """Divides the rows into more parts, or fewer, when there are many more of them, or many less."""
+        before, held = len(self._bytes), int(self._bytes.sum())
+        count = before
+        while held > count * WINDOW_PART_BYTES and count < WINDOW_PARTS:
+            count *= 2
+        while count > 1 and held * _SHRINK < count * WINDOW_PART_BYTES:
+            count //= 2
+        if count == before:
+            return
+        kept = [rows for part in range(before) for rows in self._kept(part)]
+        for part in range(before):
+            self._drop(part)
+        self._bytes, self._waits = np.zeros(count, np.int64), np.full(count, _NEVER)
+        for part, (rows,) in self._divided(pa.concat_batches(kept)).items() if kept else ():
+            self._keep(part, rows, watermark_us)
+
+
+class CountWindows(StatefulProcessor):
+    """Spark's side of it: one shard at a time, visited when it has new rows or the punctuation has passed old ones."""
+
+    def __init__(self, size: int, every: int) -> None:
+        self._size = size
+        self._every = every
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._handle = handle
+        self._summary = handle.getValueState("summary", _SUMMARY)
+        self._rows = handle.getMapState("rows", "part int", "rows binary")
+
+    def handleInputRows(
+        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
+    ) -> Iterator[pd.DataFrame]:
+        packed = [decode(value) for frame in rows for value in frame.iloc[:, -1]]
+        return self._visit(packed, timerValues.getCurrentWatermarkInMs())
+
+    def handleExpiredTimer(
+        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
+    ) -> Iterator[pd.DataFrame]:
+        return self._visit([], timerValues.getCurrentWatermarkInMs())
+
+    def close(self) -> None:
+        pass
+
+    def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
+        summary, timer_ms = self._summary.get() or (None, None)
+        shard = Shard(_SparkParts(self._rows), summary, self._size, self._every)
+        made = shard.visit(new, watermark_ms * MS)
+        self._remember(shard, timer_ms)
+        rows = pa.concat_batches(made) if made else ()
+        for start in range(0, len(rows), SEGMENT_ROWS):
+            yield pd.DataFrame({ROWS: [encode(rows[start : start + SEGMENT_ROWS])]})
+
+    def _remember(self, shard: Shard, timer_ms: int | None) -> None:
+        """Keeps the summary, and asks to be woken when the watermark has passed the earliest row that waits."""
+        summary = shard.summary
+        if summary is None:
+            self._summary.clear()
+            return
+        if shard.waits_for_us is not None:
+            wanted = shard.waits_for_us // MS + 1  # Spark wakes it when the watermark is there, not only when past it
+            if wanted != timer_ms:
+                self._handle.registerTimer(wanted)
+                timer_ms = wanted
+        self._summary.update((summary, timer_ms))
+
+
+class _SparkParts:
+    def __init__(self, rows: MapState) -> None:
+        self._rows = rows
+
+    def get(self, part: int) -> bytes:
+        found = self._rows.getValue((part,))
+        assert found is not None
+        return bytes(found[0])
+
+    def put(self, part: int, rows: bytes) -> None:
+        self._rows.updateValue((part,), (rows,))
+
+    def remove(self, part: int) -> None:
+        self._rows.removeKey((part,))

@@ -1,0 +1,194 @@
+"""What a box does to recovery: section 3.2 and figure 3 of the high-availability paper, and its table 2.
+
+A box that starts again from nothing and reads an earlier part of its inputs once more may repeat the tuples it made
+before (*repeatable*), make some others first and then the same (*convergent-capable*), make others for ever though it
+makes the same from the same beginning (*deterministic*), or not even that (*arbitrary*). Each of these contains the
+one before it, and a query is as general as its most general box.
+
+The class depends on what the mode takes a stream to be. By arrival, a Union shows in which order its inputs came. In
+``race`` a stream is a set of identities, so there is no order to show; in ``dpc`` inputs are put into canonical order
+first. No box has a timeout. Sources have no class: what they decide, they decide once, and keep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum, IntEnum
+from typing import Final
+
+from anabranch.errors import ConfigError
+from anabranch.query import graph
+from anabranch.query.boxes import Aggregate, Box, Diagram, Drop, Filter, Join, Map, Source, Union, sql_of
+from anabranch.query.sql import parse_list, variations
+from anabranch.query.text import title
+
+
+class OperatorClass(IntEnum):
+    """In the order of the paper's containment: a later class is the more general one."""
+
+    REPEATABLE = 0
+    CONVERGENT_CAPABLE = 1
+    DETERMINISTIC = 2
+    ARBITRARY = 3
+
+    def __str__(self) -> str:
+        return self.name.lower().replace("_", "-")
+
+
+class Order(Enum):
+    """What the order of tuples in a stream means in a mode."""
+
+    ARRIVAL = "by arrival"
+    NONE = "in race"
+    CANONICAL = "in dpc"
+
+
+class Recovery(Enum):
+    """What the output shows after a failure: figure 2 of the paper."""
+
+    PRECISE = "precise"
+    REPEATING = "repeating"
+    CONVERGENT = "convergent"
+    DIVERGENT = "divergent"
+    GAP = "gap"
+    REFUSED = "refused"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """The class of a box, and why."""
+
+    operator_class: OperatorClass
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """How a mode sees streams, and what comes of each class: a row of table 2, classes from left to right."""
+
+    order: Order
+    recoveries: tuple[Recovery, Recovery, Recovery, Recovery]
+
+
+_STANDBY: Final = (Recovery.REPEATING, Recovery.REPEATING, Recovery.REPEATING, Recovery.DIVERGENT)
+_REPLICAS: Final = (Recovery.PRECISE, Recovery.PRECISE, Recovery.PRECISE, Recovery.REFUSED)
+
+MODES: Final[Mapping[str, Mode]] = {
+    "amnesia": Mode(order=Order.ARRIVAL, recoveries=(Recovery.GAP,) * 4),
+    "passive_standby": Mode(order=Order.ARRIVAL, recoveries=_STANDBY),
+    "upstream_backup": Mode(
+        order=Order.ARRIVAL,
+        recoveries=(Recovery.REPEATING, Recovery.CONVERGENT, Recovery.DIVERGENT, Recovery.DIVERGENT),
+    ),
+    "active_standby": Mode(order=Order.ARRIVAL, recoveries=_STANDBY),
+    "race": Mode(order=Order.NONE, recoveries=_REPLICAS),
+    "dpc": Mode(order=Order.CANONICAL, recoveries=_REPLICAS),
+}
+"""Table 2 for the standby modes, amnesia from section 4. In ``race`` and ``dpc`` replicas compute the same tuples, so
+nothing shows; what they could not agree on is refused there."""
+
+
+def judge(box: Box, order: Order) -> Judgement:
+    """The class of a box where streams have this order."""
+    for reason in _variations(box):
+        return Judgement(OperatorClass.ARBITRARY, reason)
+    match box:
+        case Union():
+            return _judge_union(order)
+        case Aggregate():
+            return _judge_aggregate(box)
+        case Join():
+            return Judgement(OperatorClass.REPEATABLE, "one tuple of either input makes one, and there is no timeout")
+        case Drop(predicate=None):
+            return Judgement(OperatorClass.REPEATABLE, "seed and identity decide, not chance")
+        case Filter() | Map() | Drop() | Source():
+            return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
+
+
+def query_class(diagram: Diagram, order: Order) -> tuple[OperatorClass, tuple[str, ...]]:
+    """The class of the most general box, and the names of all boxes that have it."""
+    judged = {box.name: judge(box, order).operator_class for box in _judged(diagram)}
+    highest = max(judged.values(), default=OperatorClass.REPEATABLE)
+    return highest, tuple(name for name, found in judged.items() if found is highest)
+
+
+def recoveries(diagram: Diagram) -> dict[str, Recovery]:
+    """What a failure shows in each mode."""
+    return {name: mode.recoveries[query_class(diagram, mode.order)[0]] for name, mode in MODES.items()}
+
+
+def as_data(diagram: Diagram) -> dict[str, object]:
+    """The same as ``as_text``, for scripts."""
+    return {
+        "classes": {
+            box.name: {
+                order.value: {"class": str(found.operator_class), "reason": found.reason}
+                for order, found in ((order, judge(box, order)) for order in Order)
+            }
+            for box in _judged(diagram)
+        },
+        "recovery": {mode: str(recovery) for mode, recovery in recoveries(diagram).items()},
+    }
+
+
+def as_text(diagram: Diagram) -> str:
+    """The class of each box with its reason, and what a failure shows in each mode."""
+    lines = ["classes"]
+    for box in _judged(diagram):
+        lines.extend(f"  {line}" for line in _box_lines(box))
+    lines += ["", "recovery"]
+    found = recoveries(diagram)
+    for name, mode in MODES.items():
+        general, boxes = query_class(diagram, mode.order)
+        because = f" ({', '.join(boxes)})" if general > OperatorClass.REPEATABLE else ""
+        lines.append(f"  {name:<16} {found[name]!s:<11} the query is {general}{because}")
+    return "\n".join(lines) + "\n"
+
+
+def _judged(diagram: Diagram) -> tuple[Box, ...]:
+    return tuple(box for box in graph.order(diagram) if not isinstance(box, Source))
+
+
+def _box_lines(box: Box) -> Iterator[str]:
+    """One line if the class is the same in every mode, otherwise one for each order."""
+    judged = {order: judge(box, order) for order in Order}
+    if len(set(judged.values())) == 1:
+        yield f"{title(box)}: {judged[Order.ARRIVAL].operator_class}; {judged[Order.ARRIVAL].reason}"
+        return
+    for order, judgement in judged.items():
+        yield f"{title(box)}: {judgement.operator_class} {order.value}; {judgement.reason}"
+
+
+def _judge_union(order: Order) -> Judgement:
+    match order:
+        case Order.ARRIVAL:
+            return Judgement(OperatorClass.ARBITRARY, "it shows in which order its inputs came")
+        case Order.NONE:
+            return Judgement(OperatorClass.REPEATABLE, "each tuple by itself, and streams have no order")
+        case Order.CANONICAL:
+            return Judgement(OperatorClass.REPEATABLE, "its inputs are put into canonical order first")
+
+
+def _judge_aggregate(box: Aggregate) -> Judgement:
+    """Only where its windows lie keeps a deterministic box from converging."""
+    if not box.counts:
+        reason = "a restart misses tuples in its first windows only: windows lie where 1970 puts them"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+    if box.every_rows == 1:
+        return Judgement(OperatorClass.REPEATABLE, "a window begins with every tuple, so a restart makes the same ones")
+    return Judgement(OperatorClass.DETERMINISTIC, "a restart counts from another tuple, and its windows stay shifted")
+
+
+def _variations(box: Box) -> Iterator[str]:
+    """The functions of a box that two runs need not agree on; SQL that cannot be read is told by ``validate``."""
+    for text in sql_of(box):
+        try:
+            expressions = parse_list(text)
+        except ConfigError:
+            continue
+        for expression in expressions:
+            yield from variations(expression)

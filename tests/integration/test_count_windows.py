@@ -1,0 +1,99 @@
+"""Windows of tuples in Spark: the same values and types as windows of time, errors that name the box, and the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+import anabranch as ab
+from anabranch import limits
+from anabranch.engine.plan import stage_plans
+from anabranch.model.header import HEADER
+from tests.integration.test_failed_stage import wait_for
+from tests.spark import running
+
+pytestmark = pytest.mark.spark
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+PAIRS: dict[str, tuple[str, object, object]] = {
+    "b": ("boolean", True, None),
+    "i1": ("tinyint", -128, None),
+    "i2": ("smallint", None, 32767),
+    "i4": ("int", 2**31 - 1, None),
+    "i8": ("bigint", 2**63 - 1, None),
+    "f4": ("float", float("nan"), None),
+    "f8": ("double", None, float("-inf")),
+    "s": ("string", "grün", None),
+    "x": ("binary", b"\x00\xff", None),
+    "d": ("date", date(9999, 12, 31), None),
+    "t": ("timestamp", datetime(1, 1, 1, tzinfo=UTC), None),
+    "m": ("decimal(10,2)", Decimal("12345678.90"), None),
+    "n": ("decimal(38,4)", None, Decimal("1234567890123456789012.3456")),
+}
+"""Per column its type and two values: NULL beside what pandas could not keep next to it."""
+NUMBERS = ("i1", "i2", "i4", "i8", "f4", "f8", "m", "n")
+
+
+def all_types() -> ab.Query:
+    query = ab.Query("types")
+    columns = ", ".join(f"{name} {type_}" for name, (type_, _, _) in PAIRS.items())
+    rows = query.source("rows", f"g int, at timestamp, {columns}", time="at")
+    aggregates = [f"{function}({name}) AS {function}_{name}" for name in PAIRS for function in ("min", "max", "count")]
+    aggregates += [
+        f"{function}({name}) AS {function}_{name}" for name in NUMBERS for function in ("sum", "avg", "stddev")
+    ]
+    query.output("time", rows.aggregate(", ".join(aggregates), by="g", window="10s", name="time_windows"))
+    query.output("rows_", rows.aggregate(", ".join(aggregates), by="g", rows=2, name="count_windows"))
+    return query
+
+
+def read(connection: ab.Connection, stream: str) -> tuple[list[tuple[str, str]], list[str]]:
+    """The data columns of a stream, and its rows as text, in which NaN equals NaN."""
+    batches = list(connection.subscribe(stream, start="start", follow=False))
+    fields = [(field.name, str(field.type)) for field in batches[0].schema if field.name not in HEADER]
+    rows = [row for batch in batches for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
+    return fields, sorted(str({name: row[name] for name, _ in fields}) for row in rows)
+
+
+def test_every_type_comes_out_as_of_a_window_of_time(tmp_path: Path) -> None:
+    with running(all_types(), tmp_path / "state") as node, ab.connect(node.address) as connection:
+        for number in (0, 1):
+            values = {name: pair[1 + number] for name, pair in PAIRS.items()}
+            connection.push("rows", [{"g": g, "at": START + timedelta(seconds=number), **values} for g in range(40)])
+        with connection.producer("rows", "end") as producer:
+            producer.close_lane()
+        assert node.wait_caught_up(60)
+        assert len(read(connection, "rows_")[1]) == 40
+        assert read(connection, "rows_") == read(connection, "time")
+
+
+def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.1,))
+    query = ab.Query("dividing")
+    rows = query.source("rows", "x int")
+    tens = rows.aggregate("sum(10 div x) AS x", rows=1, name="tens")
+    query.output("tens", tens)
+    query.output("tenths", tens.filter("1 / x > 0", name="behind"))
+
+    def told_of(push: Callable[[ab.Connection], object]) -> str:
+        with running(query, tmp_path / str(push)) as node, ab.connect(node.address) as connection:
+            push(connection)
+            wait_for(node.failed_stages)
+            return str(node.statistics()["stages"]["tens"]["error"])
+
+    assert "in box tens at `10 div x`: [DIVIDE_BY_ZERO]" in told_of(lambda c: c.push("rows", [{"x": 0}]))
+    assert "in box behind at `1 / x`: [DIVIDE_BY_ZERO]" in told_of(lambda c: c.push("rows", [{"x": 11}]))
+
+
+def test_the_plan_has_both_halves() -> None:
+    query = ab.Query("q")
+    query.output("o", query.source("s", "k string, v int").aggregate("sum(v) AS v", by="k", rows=3, name="threes"))
+    ((stage, plan),) = stage_plans(query.checked())
+    assert stage == "threes"
+    stream, _, batch = plan.partition("for each batch:")
+    assert "TransformWithState" in stream
+    assert "sum(v" in batch

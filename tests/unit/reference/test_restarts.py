@@ -1,0 +1,131 @@
+"""The class of a box is what it does: started again from nothing, in the middle of any input.
+
+Every box of the reference runs on a random input once as a whole, and once more as a new box that sees only what comes
+after a random point of each input stream. What comes out is held against what the class promises, and for the classes
+that promise less, an example shows that they could not promise more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.query.boxes import Arrow, Box, Diagram, Drop, Filter, Map
+from anabranch.query.classes import OperatorClass, Order, judge
+from anabranch.reference.network import make_boxes
+from anabranch.reference.tuples import Tuple
+from tests.unit.reference.streams import aggregate, contents, counting, diagram, join, row, source, union
+
+MS = 1_000
+END_US = 100 * MS
+WINDOW_US = 4 * MS
+
+FILTER = Filter(name="box", input=Arrow("a"), predicates=("v > 1",))
+MAP = Map(name="box", input=Arrow("a"), columns="k, v + 1 AS v")
+DROP = Drop(name="box", input=Arrow("a"), fraction=0.5)
+UNION = union("box", "a", "b")
+JOIN = join("box", "a", "renamed", "k = k2", 3 * MS)
+TIME_WINDOW = aggregate("box", "a", "count(*) AS n, sum(v) AS v", ("k",), WINDOW_US, 2 * MS)
+THREES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3)
+SLIDING = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 1)
+ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING]
+
+Input = list[Tuple]
+inputs = st.lists(st.tuples(st.integers(1, 20), st.sampled_from("xy"), st.integers(0, 3)), min_size=1, max_size=14).map(
+    lambda rows: [row("?", MS * time, number, k=k, v=v) for number, (time, k, v) in enumerate(rows)]
+)
+
+
+def around(box: Box) -> Diagram:
+    """A diagram with just this box, between two sources and an output."""
+    rename = Map(name="renamed", input=Arrow("b"), columns="k AS k2, v AS v2")
+    return diagram(source("a", "k string", "v int"), source("b", "k string", "v int"), rename, box, out="box")
+
+
+def run(box: Box, a: Input, b: Input, *, interleaved: Callable[[int], int] = lambda n: n) -> list[Tuple]:
+    """All that comes out of a new box, in the order in which it does."""
+    worker = make_boxes(around(box))[box.name]
+    arrivals = [(0, "a/0", each) for each in a]
+    if len(box.inputs) == 2:
+        arrivals += [(1, "b/0", each) for each in b]
+    arrivals = [arrivals[place] for place in sorted(range(len(arrivals)), key=interleaved)]
+    made: list[Tuple] = []
+    for port, origin, each in arrivals:
+        values = {"k2": each.values["k"], "v2": each.values["v"]} if port and box is JOIN else each.values
+        there = Tuple(origin=origin, stime=each.stime, tid=each.tid, values=values)
+        made += worker.process(port, [there]).get(0, [])
+    for port in range(len(box.inputs)):
+        made += worker.punctuate(port, {("a/0", "b/0")[port]: END_US}).get(0, [])
+    return made
+
+
+def of(operator_class: OperatorClass, order: Order = Order.NONE) -> Sequence[Box]:
+    return [box for box in ALL if judge(box, order).operator_class is operator_class]
+
+
+def names(box: Box) -> str:
+    return f"{type(box).__name__}-{getattr(box, 'every_rows', None) or ''}".strip("-")
+
+
+def test_every_class_is_tried() -> None:
+    assert [names(box) for box in of(OperatorClass.REPEATABLE)] == [
+        "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1",
+    ]  # fmt: skip
+    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW]
+    assert of(OperatorClass.DETERMINISTIC) == [THREES]
+    assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
+
+
+@pytest.mark.parametrize("box", of(OperatorClass.REPEATABLE), ids=names)
+@given(a=inputs, b=inputs, cut_a=st.integers(0, 14), cut_b=st.integers(0, 14))
+def test_a_repeatable_box_makes_nothing_that_it_would_not_have_made(
+    box: Box, a: Input, b: Input, cut_a: int, cut_b: int
+) -> None:
+    in_order = sorted(a, key=lambda each: each.stime), sorted(b, key=lambda each: each.stime)
+    whole = contents(run(box, *in_order))
+    again = contents(run(box, in_order[0][cut_a:], in_order[1][cut_b:]))
+    assert again <= whole
+
+
+@pytest.mark.parametrize("box", of(OperatorClass.CONVERGENT_CAPABLE), ids=names)
+@given(a=inputs, cut=st.integers(0, 14))
+def test_a_convergent_capable_box_comes_back_to_what_it_would_have_made(box: Box, a: Input, cut: int) -> None:
+    after = a[cut:]
+    lost = max((each.stime for each in a[:cut]), default=0)
+    whole, again = run(box, a, []), run(box, after, [])
+    settled = lost + WINDOW_US  # every window that began before has ended
+    assert contents(each for each in again if each.stime > settled) == contents(
+        each for each in whole if each.stime > settled
+    )
+
+
+def test_a_convergent_capable_box_may_make_others_first() -> None:
+    a = [row("?", MS, 1, k="x", v=1), row("?", MS, 2, k="x", v=2)]
+    assert not contents(run(TIME_WINDOW, a[1:], [])) <= contents(run(TIME_WINDOW, a, []))
+
+
+@pytest.mark.parametrize("box", [TIME_WINDOW, THREES, SLIDING, *of(OperatorClass.REPEATABLE)], ids=names)
+@given(a=inputs, b=inputs, data=st.data())
+def test_a_deterministic_box_makes_the_same_of_the_same_in_whatever_order_it_came(
+    box: Box, a: Input, b: Input, data: st.DataObject
+) -> None:
+    places = data.draw(st.permutations(range(len(a) + len(b))))
+    assert contents(run(box, a, b, interleaved=places.__getitem__)) == contents(run(box, a, b))
+
+
+@given(st.integers(4, 12), st.sampled_from([1, 2]))
+def test_a_deterministic_box_may_make_others_for_ever(rows: int, cut: int) -> None:
+    a = [row("?", MS * number, number, k="x", v=number) for number in range(1, 3 * rows)]
+    whole, again = contents(run(THREES, a, [])), contents(run(THREES, a[cut:], []))
+    assert again.keys().isdisjoint(whole.keys())
+    assert contents(run(THREES, a[3:], [])) <= whole, "unless the restart happens to hit the beginning of a window"
+
+
+def test_an_arbitrary_box_shows_in_which_order_its_inputs_came() -> None:
+    a, b = [row("?", MS, 1, k="x", v=1)], [row("?", MS, 1, k="x", v=2)]
+    one, other = run(UNION, a, b), run(UNION, a, b, interleaved=lambda place: -place)
+    assert one != other
+    assert contents(one) == contents(other), "as a set, which is all that race asks for, it is the same"
