@@ -152,7 +152,7 @@ class _Builder:
                 ", ".join(made),
                 by=[key.name for key in keys],
                 rows=size,
-                every_rows=self._random.choice((None, 1, 2)),
+                every_rows=self._random.choice((None, self._random.randint(1, size))),
                 name=self._name("count"),
             )
         )

@@ -1,7 +1,8 @@
 """Random scripts of pushes. One start of Spark serves many cases: each has an epoch of stream time to itself.
 
 Nothing reaches from one epoch into another, because windows and joins are shorter than the silence between them; only
-an Aggregate that counts goes on counting. But lanes do not move together: one may be epochs ahead of another, or say nothing for a while.
+an Aggregate that counts goes on counting. But lanes do not move together: one may be epochs ahead of another, or say
+nothing for a while.
 """
 
 from __future__ import annotations

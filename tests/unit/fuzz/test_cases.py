@@ -57,8 +57,8 @@ def test_a_case_follows_from_its_seed() -> None:
 
 
 def test_epochs_are_counted() -> None:
-    case = random_case(7, epochs=9)
-    assert case.epochs == len({epoch_of(push) for push in case.script if not push.close}) > 5
+    case = random_case(7, epochs=20)
+    assert 10 < case.epochs == len({epoch_of(push) for push in case.script if not push.close}) <= 20
 
 
 @pytest.mark.parametrize("seed", range(20))
