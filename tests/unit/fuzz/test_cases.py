@@ -15,7 +15,7 @@ from tests.fuzz.scripts import BUSY_S, EPOCH_S, START, epoch_of
 
 
 def cases() -> list[Case]:
-    return [random_case(seed, epochs=3) for seed in range(60)]
+    return [random_case(seed, epochs=3) for seed in range(90)]
 
 
 def test_the_reference_can_evaluate_every_case() -> None:
