@@ -112,6 +112,7 @@ outputs:
 """
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(240)  # three starts of Spark
 def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tmp_path: Path) -> None:

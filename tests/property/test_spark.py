@@ -1,4 +1,7 @@
-"""Spark computes what the papers define: random scripts on real nodes, held against the reference."""
+"""Spark computes what the papers define: random scripts on real nodes, held against the reference.
+
+Diagrams that have every box in every position that matters. ``tests/fuzz`` draws its own, in every run of the tests.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from tests.property.oracle import (
 )
 from tests.recording import Recording
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
 
 
 def test_every_stream_has_the_contents_of_the_reference(recording: Recording) -> None:

@@ -4,6 +4,7 @@
     lock                held while a node runs on the directory
     sources/NAME.db     lanes, log and late log of a source: one transaction domain each
     stages/NAME.db      the logs that one Spark query writes, and its batch ledger
+    …/NAME.db-bodies/   the large bodies of their segments
     checkpoints/NAME/   Spark's own checkpoint of that query
 
 A directory that is not ours, belongs to another query or is in use is refused before anything in it is touched.
