@@ -19,6 +19,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -53,13 +54,22 @@ class Plan:
     backlog_rows: int
     conf: Mapping[str, str]
     settling: float = 0.25
+    together: bool = False
+    """Whether both sides' own processes are started at once: half the time, and neither has the machine to itself."""
 
 
 FULL: Final = Plan(
     rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000, conf=CONF
 )
 QUICK: Final = Plan(
-    rows=200_000, rounds=1, warm_rows=50_000, warm_rounds=0, flow_s=1.2, backlog_rows=100_000, conf=QUICK_CONF
+    rows=200_000,
+    rounds=1,
+    warm_rows=50_000,
+    warm_rounds=0,
+    flow_s=0.8,
+    backlog_rows=100_000,
+    conf=QUICK_CONF,
+    together=True,
 )
 
 
@@ -188,13 +198,16 @@ class EngineBench:
     def _fresh(self, report: Report) -> None:
         workload = next(each for each in workloads() if each.name == "window sum")
         count = self._plan.backlog_rows
-        found: list[Fresh] = []
-        for kind, name in ((FreshNode, Ours.name), (FreshPlain, Plain.name)):
-            self._say(f"start and a backlog of {count:,} rows, {name} in a process of its own")
+
+        def measure(kind: type[FreshNode | FreshPlain]) -> Fresh:
             directory = self._directory / kind.__name__
-            found.append(kind(directory, self._plan.conf, self._check).measure(workload, count))
+            measured = kind(directory, self._plan.conf, self._check).measure(workload, count)
             shutil.rmtree(directory)
-        report.add(*_fresh_results(*found))
+            return measured
+
+        with ThreadPoolExecutor(max_workers=2 if self._plan.together else 1) as pool:
+            self._say(f"start and a backlog of {count:,} rows, both sides in processes of their own")
+            report.add(*_fresh_results(*pool.map(measure, (FreshNode, FreshPlain))))
 
 
 def batch_milliseconds(batches: list[BatchTimes], held_ms: float) -> float:
