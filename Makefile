@@ -10,12 +10,12 @@ MINUTES ?= 30
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format docs chaos fuzz backlog long clean
+.PHONY: help setup demo test check format docs chaos fuzz backlog test-long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
 	@echo
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-8s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) $(FAST) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
 	@scripts/java.sh > /dev/null
@@ -26,7 +26,7 @@ demo: setup ## Watch a query find slow network paths, for half a minute; ends wi
 test: setup ## Run the tests, all but the long ones
 	@$(WITH_JAVA) $(BIN)/python scripts/test.py
 
-long: setup ## Run all tests, also those that take minutes: every rule of the reference, broken in turn
+test-long: setup ## Run all tests, also those that take minutes: every rule broken in turn, a million groups
 	@$(WITH_JAVA) $(BIN)/python scripts/test.py --long
 
 check: $(STAMP) ## Check format, lint, types, layers and the public names
