@@ -17,9 +17,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, median
@@ -40,6 +40,8 @@ BATCH_TIME: Final = Bound(most=1.4)
 LOOK_S: Final = 0.002
 WAIT_S: Final = 300.0
 MIB: Final = 1 << 20
+
+Kind = type[FreshNode | FreshPlain]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -199,15 +201,37 @@ class EngineBench:
         workload = next(each for each in workloads() if each.name == "window sum")
         count = self._plan.backlog_rows
 
-        def measure(kind: type[FreshNode | FreshPlain]) -> Fresh:
+        def measure(kind: Kind) -> Fresh:
             directory = self._directory / kind.__name__
             measured = kind(directory, self._plan.conf, self._check).measure(workload, count)
             shutil.rmtree(directory)
             return measured
 
-        with ThreadPoolExecutor(max_workers=2 if self._plan.together else 1) as pool:
-            self._say(f"start and a backlog of {count:,} rows, both sides in processes of their own")
-            report.add(*_fresh_results(*pool.map(measure, (FreshNode, FreshPlain))))
+        self._say(f"start and a backlog of {count:,} rows, both sides in processes of their own")
+        kinds = (FreshNode, FreshPlain)
+        found = _at_once(measure, kinds) if self._plan.together else [measure(kind) for kind in kinds]
+        report.add(*_fresh_results(*found))
+
+
+def _at_once(measure: Callable[[Kind], Fresh], kinds: tuple[Kind, ...]) -> list[Fresh]:
+    """Each in a thread of its own; the first error of any, when all are over."""
+    found: dict[Kind, Fresh] = {}
+    errors: list[BaseException] = []
+
+    def run(kind: Kind) -> None:
+        try:
+            found[kind] = measure(kind)
+        except BaseException as error:  # a stop that was asked for, too
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(kind,)) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for error in errors:
+        raise error
+    return [found[kind] for kind in kinds]
 
 
 def batch_milliseconds(batches: list[BatchTimes], held_ms: float) -> float:
