@@ -28,7 +28,7 @@ from tests.chaos.clients import read_stream
 from tests.chaos.processes import QUICK_START, ROOT, NodeProcess, kill_session, session_tree
 from tests.chaos.run import free_port
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(240)]
 
 ROWS = 3_000
 """Of each source: a row every 10 ms of stream time makes three windows of 10 s."""
