@@ -1,8 +1,8 @@
 """Large bodies of segments: each a file of its own beside the store, which only names it.
 
 SQLite writes what it gets to its write-ahead log, with a checksum for every page, and again to its file. For small
-bodies that is the cheapest way there is; one of megabytes takes a quarter of the processor time, and of the time until
-it is synced, in a file of its own.
+bodies that is the cheapest way there is; one of megabytes takes about 0.4 of the processor time, and of the time
+until it is synced, in a file of its own.
 
 The store stays the only judge of what is there. A file is synced, and its name in the directory, before the commit that
 names it; it is removed after the commit that no longer does. What a crash leaves between the two is swept away when
