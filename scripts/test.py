@@ -1,7 +1,7 @@
 """Runs the tests in three processes at once, and shows what they say one after the other.
 
-Tests without Spark, tests that share one Spark session, and tests that start nodes as processes of their own: Spark's
-start is mostly waiting, so two cores are enough for all three. Options go to each of them.
+Tests without Spark, tests that share one Spark session, and tests that start nodes as processes of their own: while
+one waits, the others work. Options go to each of them.
 """
 
 from __future__ import annotations
