@@ -1,6 +1,9 @@
-"""Options and settings that all tests share; no fixtures of any one part."""
+"""Options and settings that all tests share, and the end of the Spark session of a run; no fixtures of any one part."""
 
 from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -9,6 +12,15 @@ from hypothesis import settings
 settings.register_profile("default", deadline=None, print_blob=True)
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2_000)
 settings.load_profile("default")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _spark_ends_with_the_tests() -> Iterator[None]:
+    """Where there was any: tests without Spark should not load it for this."""
+    yield
+    session = sys.modules.get("anabranch.engine.session")
+    if session is not None:
+        session.close_session()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 
 from anabranch.engine.session import close_session
+from tests.fuzz.cases import REGRESSIONS
 from tests.fuzz.run import fuzz
-
-REGRESSIONS = Path(__file__).with_name("regressions")
 
 
 def main() -> int:

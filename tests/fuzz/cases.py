@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 import yaml
 
@@ -17,6 +17,9 @@ from tests.fuzz import values
 from tests.fuzz.diagrams import random_diagram
 from tests.fuzz.scripts import epoch_of, random_script
 from tests.recording import Push
+
+REGRESSIONS: Final = Path(__file__).with_name("regressions")
+"""Where cases that failed once are kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from random import Random
 
 import pytest
 
-from anabranch.engine.session import close_session
 from anabranch.query.boxes import Diagram
 from tests.property.diagrams import counting, joins, script, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
-PUSHES = 16
-LONG_PUSHES = 40
+PUSHES = 40
 """Enough that every rule of the reference shows: the run of the mutations needs it."""
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _spark_ends_with_the_tests() -> Iterator[None]:
-    yield
-    close_session()
-
-
 @pytest.fixture(scope="session")
-def recorded(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Callable[[Callable[[], Diagram]], Recording]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[], Diagram]], Recording]:
     """Every stream and batch of a random script on a node that was stopped and started again in the middle."""
-
-    pushes = LONG_PUSHES if request.config.getoption("--long") else PUSHES
 
     @cache
     def run(diagram: Callable[[], Diagram]) -> Recording:
         random = Random(f"{diagram.__name__} {SEED}")
-        return record(diagram(), script(random, pushes), tmp_path_factory.mktemp("state") / "state", random)
+        return record(diagram(), script(random, PUSHES), tmp_path_factory.mktemp("state") / "state", random)
 
     return run
 

@@ -21,6 +21,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.errors import DiskFull, StateError
+from anabranch.storage.syncing import sync
 
 LARGE_BYTES: Final = 1 << 20
 """Bodies from this size on are files. A file costs one more sync, which is about what SQLite takes for a megabyte."""
@@ -45,17 +46,16 @@ class Bodies:
             self._write(name, memoryview(body))
         except OSError as error:
             self.remove([name])
-            raise DiskFull(
-                f"Nothing more can be written to {self.directory}: {error.strerror or error}. "
-                "The transaction was undone and nothing of it was kept.",
-                remedy="Make room on that file system; no restart is needed.",
-            ) from error
+            raise self._not_written(error) from error
         return name
 
     def settle(self) -> None:
         """Makes the names of all that was written durable."""
         if self._unsettled:
-            self._sync_directory(self.directory)
+            try:
+                self._sync_directory(self.directory)
+            except OSError as error:
+                raise self._not_written(error) from error
             self._unsettled = False
 
     def read(self, name: str, size: int) -> pa.Buffer:
@@ -66,9 +66,15 @@ class Bodies:
             raise self._damaged(name, size, body.size)
         return body
 
-    def remove(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> list[str]:
+        """Returns those that could not be removed now. It does not raise: the commit before it is done."""
+        left = []
         for name in names:
-            (self.directory / name).unlink(missing_ok=True)
+            try:
+                (self.directory / name).unlink(missing_ok=True)
+            except OSError:
+                left.append(name)
+        return left
 
     def sweep(self, known: Mapping[str, int]) -> None:
         """At the opening: all that the store names is there in its size, and all else goes."""
@@ -90,11 +96,14 @@ class Bodies:
             os.close(descriptor)
 
     def _sync_directory(self, directory: Path) -> None:
-        descriptor = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync(directory)
+
+    def _not_written(self, error: OSError) -> DiskFull:
+        return DiskFull(
+            f"Nothing more can be written to {self.directory}: {error.strerror or error}. "
+            "The transaction was undone and nothing of it was kept.",
+            remedy="Make room on that file system; no restart is needed.",
+        )
 
     def _damaged(self, name: str, wanted: int, found: int) -> StateError:
         return StateError(

@@ -13,6 +13,7 @@ from typing import Final
 
 from anabranch.errors import StateError
 from anabranch.storage.connection import Connect, one_row
+from anabranch.storage.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
 FORMAT: Final = 2
@@ -98,9 +99,9 @@ def _create(path: Path, connect: Connect) -> None:
     for leftover in (new, *(new.with_name(new.name + suffix) for suffix in ("-wal", "-shm", "-journal"))):
         leftover.unlink(missing_ok=True)
     _fill(new, connect)
-    _sync(new)
+    sync(new)
     new.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def _fill(path: Path, connect: Connect) -> None:
@@ -127,15 +128,7 @@ def _make_directory(path: Path) -> None:
     if not path.is_dir():
         _make_directory(path.parent)
         path.mkdir(exist_ok=True)
-        _sync(path.parent)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path.parent)
 
 
 def _inspect(path: Path) -> None:

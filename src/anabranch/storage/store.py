@@ -38,8 +38,9 @@ class Store:
         """Use ``Store.open``."""
         self.path = path
         self._bodies = bodies
-        self._doubtful: list[str] = []
-        """Files of transactions that failed. Until the next commit, a power failure may show one that did not."""
+        self._leftover: list[str] = []
+        """Files to remove after the next commit: those of transactions that failed, one of which a power failure may
+        show until then, and those that could not be removed before."""
         self._writer = connect(path)
         self._readers = ReaderPool(path, connect)
         self._published = Published()
@@ -107,13 +108,12 @@ class Store:
                 self._writer.execute("COMMIT").fetchall()
                 self._published.publish(states)
             except BaseException:
-                self._doubtful += transaction.written
+                self._leftover += transaction.written
                 self._undo()
                 raise
             finally:
                 self._owner = None
-            self._bodies.remove([*transaction.doomed, *self._doubtful])
-            self._doubtful.clear()
+            self._leftover = self._bodies.remove([*transaction.doomed, *self._leftover])
             self._bound_wal()
 
     def close(self) -> None:

@@ -139,11 +139,11 @@ class LossyBodies(Bodies):
         self._disk = disk
         self._synced = synced
 
-    def remove(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> list[str]:
         gone = list(names)
-        super().remove(gone)
         for name in gone:  # a removal that is lost leaves a file that nobody names
             self._disk.files.pop(self._path(name), None)
+        return super().remove(gone)
 
     def _write(self, name: str, body: memoryview) -> None:
         self._disk.before_change()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.errors import StateError, StreamNotFound
+from anabranch.errors import DiskFull, StateError, StreamNotFound
 from anabranch.storage import Store
 from tests.unit.storage.stories import NOW, append, observe, rows, spec, values_in
 
@@ -58,6 +58,37 @@ def test_the_files_of_a_transaction_that_failed_go_with_the_next_commit(store: S
     append(store, [1])
     assert files(bodies) == 1
     assert values_in(store.log("s")) == [0, 1]
+
+
+def test_a_file_that_cannot_be_removed_fails_no_commit_and_is_tried_again(
+    store: Store, bodies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(store, [0], padding=LARGE)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError("not now")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "unlink", refuse)
+        with store.transaction() as transaction:
+            assert transaction.trim("s", now_us=NOW + 10**10) == 1
+    assert (files(bodies), values_in(store.log("s"))) == (1, [])
+    append(store, [1])
+    assert (files(bodies), values_in(store.log("s"))) == (0, [1])
+
+
+def test_names_that_cannot_be_synced_are_a_full_disk_and_nothing_is_kept(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", refuse)
+        with pytest.raises(DiskFull, match="No space left"):
+            append(store, [0], padding=LARGE)
+    append(store, [1], padding=LARGE)
+    assert values_in(store.log("s")) == [1]
 
 
 def test_what_nobody_names_is_swept_away_at_the_opening(path: Path, store: Store, bodies: Path) -> None:
