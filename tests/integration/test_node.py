@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -35,6 +36,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     divisors = query.source("divisors", "d int, at timestamp", time="at")
     wanted = query.source("wanted", "w int, since timestamp", time="since")
     query.output("divided", divisors.filter("d IS NULL OR 10 / d > 0").join(wanted, on="d = w", within="1s"))
+    measured = query.source("measured", "x double, t string, n int, at timestamp", time="at")
+    query.output("high", measured.filter("x > 1 AND 10 / n > 0"))
+    query.output("named_a", measured.filter("t = 'a'").filter("n >= 3"))
     state = tmp_path_factory.mktemp("node") / "state"
     with running(query, state, boundary_interval_us=500_000) as node:
         yield node
@@ -80,6 +84,16 @@ def test_late_rows_are_kept_aside_with_what_made_them_late(node: Node, connectio
         ("late", T0 + timedelta(seconds=9), T0 + timedelta(seconds=8.9))
     ]
     assert connection.status()["sources"]["timed"]["late_rows"] == 1  # type: ignore[index]
+
+
+def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connection: ab.Connection) -> None:
+    """Spark finds NaN larger than any number; a row that an earlier predicate turns away is not divided by."""
+    odd = [(math.nan, "a", 1), (math.inf, "b", 2), (1.0, "a", 0), (None, "a", 0), (2.0, None, 3), (-math.inf, "a", 3)]
+    rows = [*odd, *[(0.0, "c", 0)] * 50]
+    connection.push("measured", [{"x": x, "t": t, "n": n, "at": T0} for x, t, n in rows])
+    assert node.wait_caught_up(30)
+    assert [str(each["x"]) for each in rows_of(connection, "high")] == ["nan", "inf", "2.0"]
+    assert [(str(each["x"]), each["n"]) for each in rows_of(connection, "named_a")] == [("-inf", 3)]
 
 
 def test_a_refused_push_names_the_row_and_leaves_nothing(node: Node, connection: ab.Connection) -> None:

@@ -56,6 +56,9 @@ class Plan:
     backlog_rows: int
     conf: Mapping[str, str]
     settling: float = 0.25
+    unbounded: bool = True
+    """Whether workloads without bounds are measured too."""
+
     together: bool = False
     """Whether both sides' own processes are started at once: half the time, and neither has the machine to itself."""
 
@@ -71,6 +74,7 @@ QUICK: Final = Plan(
     flow_s=0.8,
     backlog_rows=100_000,
     conf=QUICK_CONF,
+    unbounded=False,
     together=True,
 )
 
@@ -107,7 +111,8 @@ class EngineBench:
     def run(self, report: Report) -> None:
         self._fresh(report)
         for workload in workloads():
-            self._compare(workload, report)
+            if workload.bounded or self._plan.unbounded:
+                self._compare(workload, report)
 
     # --- in one session --------------------------------------------------------------------------------------------
 
@@ -127,7 +132,7 @@ class EngineBench:
         outputs = {measured.output for measured in (*ours, *plain)}
         if len(outputs) > 1:
             raise InvariantBroken(f"The results of {workload.name} differ between sides or rounds: {outputs}.")
-        report.add(*_results(workload.name, ours, plain))
+        report.add(*_results(workload, ours, plain))
         report.details[workload.name] = {kind.name: _details(rounds[kind]) for kind in (Ours, Plain)}
 
     def _round(self, kind: type[Side], workload: Workload, count: int, *, flow_s: float) -> Measured:
@@ -260,10 +265,11 @@ def _details(rounds: list[Measured]) -> dict[str, object]:
     }
 
 
-def _results(name: str, ours: list[Measured], plain: list[Measured]) -> list[Result]:
+def _results(workload: Workload, ours: list[Measured], plain: list[Measured]) -> list[Result]:
     def compared(what: str, unit: str, of: Callable[[Measured], float], bound: Bound | None = None) -> Result:
         value, baseline = (median(of(each) for each in side) for side in (ours, plain))
-        return Result(name=f"{name}: {what}", value=value, unit=unit, baseline=baseline, bound=bound)
+        bound = bound if workload.bounded else None
+        return Result(name=f"{workload.name}: {what}", value=value, unit=unit, baseline=baseline, bound=bound)
 
     return [
         compared("throughput", "rows/s", lambda each: each.rows_s, THROUGHPUT),

@@ -26,8 +26,9 @@ WITHIN_US: Final = 1_000_000
 HOUR_US: Final = 3_600_000_000
 KEYS: Final = 1_000
 JOIN_KEYS: Final = 10_000
-SELECTED: Final = 100
-"""Of a thousand: one row in ten passes the filter."""
+VALUES: Final = 1_000
+SELECTED: Final = VALUES // 10
+"""One row in ten passes the filter."""
 
 ROW_US: Final = 100
 """Stream time between the rows of a backlog: ten thousand a second."""
@@ -51,10 +52,14 @@ class Workload:
     results: Callable[[Mapping[str, pa.Table]], int]
     """How many rows come out when all of these have come in."""
 
+    bounded: bool = True
+    """Whether bounds are set for it. The others show a limit, and only a full run has them."""
+
 
 def workloads() -> list[Workload]:
     return [
-        Workload("filter", _filter(), 1.0, _filter_results),
+        Workload("filter", _filter(SELECTED), 1.0, _filter_results(SELECTED)),
+        Workload("filter that keeps all", _filter(VALUES), 1.0, _filter_results(VALUES), bounded=False),
         Workload("window sum", window_sum(), 1.0, _window_results),
         Workload("join", _join(), 0.04, _join_results),
     ]
@@ -130,10 +135,10 @@ def window_sum() -> Diagram:
     return query.checked()
 
 
-def _filter() -> Diagram:
+def _filter(below: int) -> Diagram:
     query = Query("filter")
     events = query.source("events", "n bigint, key bigint, value bigint, weight double, at timestamp", time="at")
-    query.output(OUTPUT, events.filter(f"value < {SELECTED}", name="selected"))
+    query.output(OUTPUT, events.filter(f"value < {below}", name="selected"))
     return query.checked()
 
 
@@ -149,7 +154,7 @@ def _events(numbers: np.ndarray, times_us: np.ndarray, keys: int = KEYS) -> pa.R
     columns = {
         "n": numbers,
         "key": numbers % keys,
-        "value": numbers * 7_919 % 1_000,
+        "value": numbers * 7_919 % VALUES,
         "weight": (numbers % 97) / 97.0,
     }
     return pa.RecordBatch.from_pydict(
@@ -178,8 +183,8 @@ _MAKERS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], pa.RecordBatch]]]
 }
 
 
-def _filter_results(rows: Mapping[str, pa.Table]) -> int:
-    return int((rows["events"]["value"].to_numpy() < SELECTED).sum())
+def _filter_results(below: int) -> Callable[[Mapping[str, pa.Table]], int]:
+    return lambda rows: int((rows["events"]["value"].to_numpy() < below).sum())
 
 
 def _window_results(rows: Mapping[str, pa.Table]) -> int:

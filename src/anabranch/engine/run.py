@@ -37,9 +37,11 @@ from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import KIND, ORIGIN, STIME, TID
+from anabranch.model.selection import ALL_ROWS, Selection, to_text
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.query.needs import EVERYTHING, Needs, needs
+from anabranch.query.selecting import selections
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +69,7 @@ def journal_frame(
     scan: int = 0,
     max_rows: int = limits.BATCH_ROWS,
     wanted: Needs = EVERYTHING,
+    rows: Selection = ALL_ROWS,
 ) -> DataFrame:
     """The raw journal of a stream as a streaming DataFrame, for one place of the stage's plan."""
     identity = [StructField(ORIGIN, IntegerType()), StructField(TID, LongType())]
@@ -87,6 +90,7 @@ def journal_frame(
         "scan": str(scan),
         "max_rows": str(max_rows),
         "partitions": str(session.sparkContext.defaultParallelism),
+        "rows": to_text(rows),
         "schema": json.dumps(StructType(fields).jsonValue()),
     }
     return session.readStream.format("anabranch_journal").options(**options).load()
@@ -116,6 +120,7 @@ class StageRun:
 
         scans = count()
         needed = needs(diagram, stage)
+        rows = selections(diagram, stage)
 
         def journals(stream: str) -> DataFrame:
             return journal_frame(
@@ -127,6 +132,7 @@ class StageRun:
                 scan=next(scans),
                 max_rows=max_rows,
                 wanted=needed[stream],
+                rows=rows.get(stream, ALL_ROWS),
             )
 
         self.compiled: CompiledStage = compile_stage(diagram, stage, journals)

@@ -19,6 +19,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import StructType
 
+from anabranch.model.selection import from_text
 from anabranch.transport.client import Client
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class JournalSource(DataSource):
             max_rows=int(self.options["max_rows"]),
             partitions=int(self.options["partitions"]),
             columns=schema.names,
+            rows=self.options["rows"],
         )
 
 
@@ -68,6 +70,7 @@ class JournalReader(DataSourceStreamReader):
         max_rows: int,
         partitions: int,
         columns: Sequence[str],
+        rows: str,
     ) -> None:
         self._address = address
         self._stream = stream
@@ -76,6 +79,7 @@ class JournalReader(DataSourceStreamReader):
         self._max_rows = max_rows
         self._partitions = partitions
         self._columns = tuple(columns)
+        self._rows = rows
 
     def initialOffset(self) -> dict[str, Any]:
         return self._offset(0)
@@ -98,7 +102,8 @@ class JournalReader(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
         client = client_of(self._address)
-        yield from client.journal_read(self._stream, partition.after, partition.to, self._columns)
+        span = partition.after, partition.to
+        yield from client.journal_read(self._stream, *span, self._columns, from_text(self._rows))
 
     def _offset(self, seq: int) -> dict[str, Any]:
         return {"stream": self._stream, "seq": seq}  # Spark compares offsets as text: the order of keys matters

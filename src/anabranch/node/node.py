@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -51,7 +51,7 @@ from anabranch.query.graph import Stage, all_origins, origins, sources_of, stage
 from anabranch.query.validate import validate
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
-from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo
+from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
 from anabranch.transport.server import FlightServer
 from anabranch.transport.wire import wire_schema
 
@@ -432,12 +432,10 @@ class Node:
             failpoints.reach("stage.punctuation_pending")
         return runner.latest(stream, scan, after_seq, max_rows)
 
-    def journal_read(
-        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]
-    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        log = self._log(stream)[1]
-        schema = journal_schema(log, columns)
-        return schema, journal_batches(log, self._origins_of(stream), after_seq, to_seq, schema)
+    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        log = self._log(request.stream)[1]
+        schema = journal_schema(log, request.columns)
+        return schema, journal_batches(log, self._origins_of(request.stream), request, schema)
 
     # --- looking in ------------------------------------------------------------------------------------------------
 

@@ -16,8 +16,9 @@ from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
 from anabranch.model.position import Position
 from anabranch.model.punctuation import smallest
+from anabranch.node.selecting import selected
 from anabranch.storage.log import Log, Segment
-from anabranch.transport.ports import ReadRequest
+from anabranch.transport.ports import JournalRequest, ReadRequest
 from anabranch.transport.wire import wire_schema
 
 _STORED_HEADER = 3  # _tid, _stime, _origin
@@ -54,14 +55,14 @@ def journal_schema(log: Log, columns: Sequence[str]) -> pa.Schema:
 
 
 def journal_batches(
-    log: Log, origins: frozenset[str], after_seq: int, to_seq: int, schema: pa.Schema
+    log: Log, origins: frozenset[str], request: JournalRequest, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a range, then its control row: the smallest punctuation over ``origins`` at the end of the range."""
     punctuations: Mapping[str, int] = {}
-    for segment in log.read(after_seq, to_seq):
+    for segment in log.read(request.after_seq, request.to_seq):
         punctuations = segment.punctuations
-        if segment.rows is not None and segment.rows.num_rows:
-            rows = segment.rows
+        rows = selected(segment.rows, request.rows) if segment.rows is not None else None
+        if rows is not None and rows.num_rows:
             kind = pa.array(np.full(rows.num_rows, int(Kind.INSERTION), dtype=np.int8))
             columns = [kind if name == KIND else rows.column(name) for name in schema.names]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -145,7 +145,7 @@ def split_join(on: str, left: Sequence[str], right: Sequence[str]) -> tuple[list
     left_names, right_names = ({name.lower() for name in names} for names in (left, right))
     equalities: list[tuple[str, str]] = []
     rest: list[str] = []
-    for conjunct in _conjuncts(parse_expression(on)):
+    for conjunct in conjuncts(parse_expression(on)):
         pair = _equality(conjunct, left_names, right_names)
         if pair is None:
             rest.append(conjunct.sql)
@@ -266,17 +266,17 @@ def _types(tree: exp.Expr) -> Iterator[exp.DataType]:
     yield from tree.find_all(exp.DataType)
 
 
-def _conjuncts(expression: Expression) -> list[Expression]:
+def conjuncts(expression: Expression) -> list[Expression]:
     """The parts of an AND as texts; the whole if the texts would not mean what the tree says."""
     tokens = expression.tokens
     if isinstance(expression.tree, exp.Paren):
-        return _conjuncts(_slice(expression, tokens[1:-1]))
+        return conjuncts(_slice(expression, tokens[1:-1]))
     if not isinstance(expression.tree, exp.And):
         return [expression]
     parts = [_slice(expression, piece) for piece in _split(tokens, TokenType.AND)]
     if [part.tree for part in parts] != list(expression.tree.flatten(unnest=False)):
         return [expression]
-    return [conjunct for part in parts for conjunct in _conjuncts(part)]
+    return [conjunct for part in parts for conjunct in conjuncts(part)]
 
 
 def _slice(expression: Expression, tokens: Sequence[Token]) -> Expression:

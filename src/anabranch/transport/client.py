@@ -17,8 +17,17 @@ import pyarrow.flight as flight
 from anabranch import limits
 from anabranch.errors import ConfigError, check
 from anabranch.model.position import Position
+from anabranch.model.selection import ALL_ROWS, Selection
 from anabranch.transport import wire
-from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo, StreamKind
+from anabranch.transport.ports import (
+    JournalRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+    StreamInfo,
+    StreamKind,
+)
 
 TIMEOUT_S: Final = 10.0
 """How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
@@ -130,8 +139,11 @@ class Client:
         body: wire.Message = {"stream": stream, "stage": stage, "scan": scan, "after": after_seq, "max_rows": max_rows}
         return wire.number(self._act("journal-latest", body), "seq")
 
-    def journal_read(self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]) -> BatchStream:
-        return BatchStream(self._client, wire.journal_ticket(stream, after_seq, to_seq, columns), self.address)
+    def journal_read(
+        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str], rows: Selection = ALL_ROWS
+    ) -> BatchStream:
+        request = JournalRequest(stream=stream, after_seq=after_seq, to_seq=to_seq, columns=columns, rows=rows)
+        return BatchStream(self._client, wire.journal_ticket(request), self.address)
 
     # --- shared ----------------------------------------------------------------------------------------------------
 

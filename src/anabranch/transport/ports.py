@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
+from anabranch.model.selection import ALL_ROWS, Selection
 
 StreamKind = Literal["source", "late", "output", "internal"]
 EntryKind = Literal["rows", "boundary", "void", "close"]
@@ -41,6 +42,17 @@ class ReadRequest:
     start: Start = "start"
     follow: bool = False
     reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRequest:
+    """These columns of the segments in ``(after_seq, to_seq]``; rows outside of ``rows`` may be left out."""
+
+    stream: str
+    after_seq: int
+    to_seq: int
+    columns: Sequence[str]
+    rows: Selection = ALL_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,8 +151,6 @@ class NodePorts(Protocol):
         """
         ...
 
-    def journal_read(
-        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str]
-    ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """These columns of the segments in ``(after_seq, to_seq]`` as Spark reads them, with their schema."""
+    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """What Spark asks for of a journal, with its schema."""
         ...

@@ -159,9 +159,7 @@ class _Service(flight.FlightServerBase):
         else:
             message = wire.decode(ticket)
             if "journal" in message:
-                span = wire.number(message, "after"), wire.number(message, "to")
-                columns = wire.texts(message, "columns")
-                return self._ports.journal_read(wire.text(message, "journal"), *span, columns)
+                return self._ports.journal_read(wire.journal_request(message))
             request = wire.read_request(message)
         return _marked(self._stream(request.stream)), self._ports.read(request, cancelled)
 

@@ -28,7 +28,8 @@ from anabranch.errors import (
 )
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.position import Position
-from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration
+from anabranch.model.selection import from_text, to_text
+from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration
 
 VERSION: Final = 1
 SENTENCE_BYTES: Final = 500  # gRPC percent-encodes it: up to three times as long in the trailer
@@ -132,8 +133,26 @@ def read_ticket(request: ReadRequest) -> bytes:
     )
 
 
-def journal_ticket(stream: str, after_seq: int, to_seq: int, columns: Sequence[str]) -> bytes:
-    return encode({"journal": stream, "after": after_seq, "to": to_seq, "columns": list(columns)})
+def journal_ticket(request: JournalRequest) -> bytes:
+    return encode(
+        {
+            "journal": request.stream,
+            "after": request.after_seq,
+            "to": request.to_seq,
+            "columns": list(request.columns),
+            "rows": to_text(request.rows),
+        }
+    )
+
+
+def journal_request(message: Message) -> JournalRequest:
+    return JournalRequest(
+        stream=text(message, "journal"),
+        after_seq=number(message, "after"),
+        to_seq=number(message, "to"),
+        columns=texts(message, "columns"),
+        rows=from_text(text(message, "rows")),
+    )
 
 
 def read_request(message: Message) -> ReadRequest:

@@ -13,10 +13,11 @@ from anabranch.columns import arrow_schema
 from anabranch.errors import StreamNotFound
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
+from anabranch.model.selection import ALL_ROWS, Range, Selection
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
-from anabranch.transport.ports import ReadRequest
+from anabranch.transport.ports import JournalRequest, ReadRequest
 
 HOUR_US = 3600 * 1_000_000
 
@@ -106,8 +107,9 @@ def test_another_incarnation_is_told(store: Store) -> None:
         told(store.log("s"), Position("other", 1))
 
 
-def journal(log: Log, after: int, to: int) -> list[tuple[int, int]]:
-    batches = journal_batches(log, frozenset(log.spec.origins), after, to, journal_schema(log, ["_kind", "_stime"]))
+def journal(log: Log, after: int, to: int, rows: Selection = ALL_ROWS) -> list[tuple[int, int]]:
+    request = JournalRequest(stream=log.name, after_seq=after, to_seq=to, columns=["_kind", "_stime"], rows=rows)
+    batches = journal_batches(log, frozenset(log.spec.origins), request, journal_schema(log, request.columns))
     return [
         (kind, time)
         for batch in batches
@@ -121,6 +123,12 @@ def test_a_journal_range_ends_with_the_smallest_promise(store: Store) -> None:
     log = store.log("s")
     assert journal(log, 0, 2) == [(0, 10), (0, 5), (0, 7), (2, 7)]
     assert journal(log, 2, 3) == [(2, 20)]
+
+
+def test_a_range_has_its_promise_also_when_none_of_its_rows_is_wanted(store: Store) -> None:
+    log = store.log("s")
+    assert journal(log, 0, 2, ((Range(column="x", low=7, high=9),),)) == [(0, 7), (2, 7)]
+    assert journal(log, 0, 2, ((Range(column="x", low=99),),)) == [(2, 7)]
 
 
 def test_while_one_origin_promises_nothing_there_is_no_control_row(store: Store) -> None:

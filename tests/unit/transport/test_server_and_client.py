@@ -22,6 +22,7 @@ from anabranch.errors import (
     StreamNotFound,
 )
 from anabranch.model.position import Position
+from anabranch.model.selection import Range
 from anabranch.transport import wire
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
@@ -263,6 +264,15 @@ def test_a_journal_is_read_in_ranges_of_segments(client: Client) -> None:
     assert ids(batches) == [2, 3]
     assert batches[0].schema.names == ["_kind", "_id"]
     assert list(client.journal_read("ping", 3, 3, ["_id"])) == []
+
+
+def test_a_journal_is_asked_for_the_rows_that_are_needed(client: Client, node: FakeNode) -> None:
+    rows = (
+        (Range(column="hops", low=-(1 << 63)), Range(column="rtt_ms", low=0.1, high=1e300)),
+        (Range(column="target", low="\u00e9'\"", high="\u00e9'\""),),
+    )
+    list(client.journal_read("ping", 0, 0, ["_id"], rows))
+    assert [request.rows for request in node.asked] == [rows]
 
 
 # --- errors and addresses ------------------------------------------------------------------------------------------
