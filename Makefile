@@ -6,11 +6,12 @@ STAMP  := .venv/.ready
 FAST   := .venv/.prepared
 
 MINUTES ?= 30
+SEEDS   ?= 1000
 
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format docs chaos fuzz backlog test-long clean
+.PHONY: help setup demo test check format docs sim chaos fuzz backlog test-long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -44,6 +45,9 @@ docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails i
 	@$(BIN)/python scripts/cli_reference.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
+
+sim: $(STAMP) ## Race replicas under simulated faults, a thousand seeds
+	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos

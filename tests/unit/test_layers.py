@@ -36,9 +36,9 @@ BESIDE_THE_ORDER = {
     "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core"},
     "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "bench", "cli", "dashboard"},
 }
-DOORS = {"engine": "anabranch.transport.client", "connectors": "anabranch.transport.rows"}
-"""The one module of another layer that a layer may import: the Spark source reads journals through a Flight client, and
-files are read as what clients push is."""
+DOORS = {"engine": "anabranch.transport.client", "connectors": "anabranch.transport.rows", "cli": "anabranch.sim"}
+"""The one module of another layer that a layer may import: the Spark source reads journals through a Flight client,
+files are read as what clients push is, and a simulation is started by hand."""
 
 ONLY_IN = {
     "engine": ("pyspark", "py4j"),

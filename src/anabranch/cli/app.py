@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from anabranch.cli import INTERRUPTED, demo, explain, prepare, push, run, status, subscribe, version
+from anabranch.cli import INTERRUPTED, demo, explain, prepare, push, run, sim, status, subscribe, version
 from anabranch.cli.bench import bench
 from anabranch.cli.colours import Tone, painted
 from anabranch.cli.reader import reader
@@ -72,6 +72,7 @@ app.add_typer(reader, name="reader")
 app.add_typer(bench, name="bench")
 app.command()(demo.demo)
 app.command()(prepare.prepare)
+app.command()(sim.sim)
 app.command()(version.version)
 
 

@@ -109,6 +109,10 @@ class Identities:
             runs[-2:] = [runs[-2].with_run(runs[-1])]
         return fresh, Identities(tuple(runs), self._pruned_at)
 
+    def at_or_above(self, times: Longs) -> int:
+        """How many of them are not below the time of their origin."""
+        return sum(int(run.header.at_or_above(times).sum()) for run in self._runs)
+
     def forget_below(self, times: Longs) -> Identities:
         """Without those below the time of their origin, or most of them: it waits until it pays."""
         if len(self) <= 2 * self._pruned_at + 64:

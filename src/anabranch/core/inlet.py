@@ -20,7 +20,6 @@ import numpy as np
 import numpy.typing as npt
 
 from anabranch.core.identities import NO_TUPLES, Header, Identities, times_of
-from anabranch.errors import check
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 
@@ -140,6 +139,15 @@ class Inlet:
             if all(copy.floors.get(origin, 0) > punctuations.get(origin, 0) for copy in copies)
         ]
 
+    def vouched(self, origin: str, punctuation: int, copies: Iterable[CopyState]) -> int:
+        """The largest punctuation that a copy may vouch for. One copy's promise can lift the inlet to another's
+        floor."""
+        waiting = [(copy.floors.get(origin, 0), copy.promises.get(origin, 0)) for copy in copies]
+        for floor, promise in sorted(waiting):
+            if floor <= punctuation:
+                punctuation = max(punctuation, promise)
+        return punctuation
+
     # --- subscription ----------------------------------------------------------------------------------------------
 
     def _answered(self, state: InletState, event: CopyAnswered) -> Step:
@@ -155,8 +163,7 @@ class Inlet:
         if known is None or known.position.incarnation != event.incarnation:
             copy = CopyState(position=before, floors=_nonzero(event.floors))
         else:
-            check(known.position.id <= before.id, f"Copy {event.copy} of {self.stream} goes back to {event.first_id}.")
-            copy = replace(known, position=before, floors=_nonzero(event.floors))
+            copy = replace(known, position=max(known.position, before), floors=_nonzero(event.floors))
         return self._raised(replace(state, copies={**state.copies, event.copy: copy}), state.punctuations)
 
     # --- tuples ----------------------------------------------------------------------------------------------------
@@ -199,7 +206,7 @@ class Inlet:
         raised = {
             origin: time
             for origin in self.origins
-            if (time := vouched(origin, before.get(origin, 0), state.copies.values())) > before.get(origin, 0)
+            if (time := self.vouched(origin, before.get(origin, 0), state.copies.values())) > before.get(origin, 0)
         }
         if raised:
             punctuations = {**before, **raised}
@@ -209,15 +216,6 @@ class Inlet:
         if acknowledge is not None:
             actions.append(Acknowledge(copy=acknowledge, position=state.copies[acknowledge].position))
         return state, actions
-
-
-def vouched(origin: str, punctuation: int, copies: Iterable[CopyState]) -> int:
-    """The largest punctuation that a copy may vouch for. One copy's promise can lift the inlet to another's floor."""
-    waiting = [(copy.floors.get(origin, 0), copy.promises.get(origin, 0)) for copy in copies]
-    for floor, promise in sorted(waiting):
-        if floor <= punctuation:
-            punctuation = max(punctuation, promise)
-    return punctuation
 
 
 def _largest(maps: Iterable[Punctuations]) -> dict[str, int]:

@@ -1,8 +1,12 @@
 """Who reads a log, how far, and what it may forget: acknowledgements, floors, and the cutting off of a slow reader.
 
-A log is trimmed below the smallest acknowledgement of its named readers. At its limit the slowest is cut off: it no
-longer holds the log back. What is trimmed before a reader had it leaves a *floor* for that reader, per origin, 1 us
-above the largest stream time that went: below the floor this copy cannot say that the reader has everything.
+A log is trimmed below the smallest acknowledgement of its named readers. At its limit the slowest is cut off. What is
+trimmed before a reader had it leaves a *floor* for that reader, per origin, 1 us above the largest stream time that
+went: below the floor this copy cannot say that the reader has everything.
+
+A reader that was cut off may read on, but it does not count: it neither holds the log back, nor may another be cut off
+for its sake. It counts again when its punctuations have reached its floors: then it has what it missed from elsewhere.
+The last reader that counts is never cut off; its lag pushes back on whoever writes the log.
 
 What a log knows of a reader is about one *life* of it. A reader that lost its disk and was rebuilt from a peer begins a
 new life, and may have less than it had acknowledged: a log that did not hear of the new life in time (it reserves a
@@ -29,7 +33,7 @@ class Reader:
     acknowledged: int = 0
     floors: Punctuations = field(default_factory=dict)
     cut_off: bool = False
-    """It does not hold the log back until it subscribes again."""
+    """It lacks something that is gone, and does not count until it has it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +73,8 @@ class ReaderAcknowledged:
     reader: str
     life: str
     position: Position
+    punctuations: Punctuations = field(default_factory=dict)
+    """What the reader itself promises, durably."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +84,7 @@ class ReaderSubscribed:
     reader: str
     life: str
     position: Position | None = None
+    punctuations: Punctuations = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,8 +174,12 @@ class Readers:
         if known is None or known.life != event.life or event.position.incarnation != state.incarnation:
             return state  # late news from another life, of the reader or of the log
         check(event.position.id <= state.last_id, f"{event.reader} acknowledged {event.position} of log {self.log}.")
-        acknowledged = max(known.acknowledged, event.position.id)
-        return _with_reader(state, event.reader, replace(known, acknowledged=acknowledged))
+        reader = replace(
+            known,
+            acknowledged=max(known.acknowledged, event.position.id),
+            cut_off=known.cut_off and _lacks(event.punctuations, known.floors),
+        )
+        return _with_reader(state, event.reader, reader)
 
     def _subscribed(self, state: ReadersState, event: ReaderSubscribed) -> Step:
         known = state.readers.get(event.reader, Reader(floors=state.trimmed))
@@ -178,7 +189,12 @@ class Readers:
         if event.position is not None and event.position.incarnation == state.incarnation:
             check(event.position.id <= state.last_id, f"{event.reader} asks after {event.position} of log {self.log}.")
             after = event.position.id
-        reader = Reader(life=event.life, acknowledged=max(after, state.trimmed_id), floors=floors)
+        reader = Reader(
+            life=event.life,
+            acknowledged=max(after, state.trimmed_id),
+            floors=floors,
+            cut_off=_lacks(event.punctuations, floors),
+        )
         answer = AnswerSubscription(
             reader=event.reader,
             incarnation=state.incarnation,
@@ -219,6 +235,11 @@ class Readers:
             trimmed=_raised(state.trimmed, doomed),
         )
         return state, [*actions, TrimThrough(last_id=last_id)]
+
+
+def _lacks(punctuations: Punctuations, floors: Punctuations) -> bool:
+    """Whether a reader that promises this may lack something below its floors."""
+    return any(punctuations.get(origin, 0) < floor for origin, floor in floors.items())
 
 
 def _slowest(state: ReadersState, keep: frozenset[str]) -> list[str]:

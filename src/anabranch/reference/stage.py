@@ -63,6 +63,11 @@ class StageReference:
         self._watermark_us = min(time for promised in read for time in promised.values()) // 1_000 * 1_000
         return result
 
+    @property
+    def watermark_us(self) -> int:
+        """The watermark that the next batch runs with."""
+        return self._watermark_us
+
     def _read_as(self, box: Box) -> str | None:
         """The stream that brings this box's tuples from outside of the stage; None if the box works in it."""
         if isinstance(box, Source):

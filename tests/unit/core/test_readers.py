@@ -37,13 +37,17 @@ class Log:
         self.state, actions = self.rules.handle(self.state, event)
         return actions
 
-    def subscribe(self, reader: str, at: int | None = None, *, life: str = "1", incarnation: str = "i") -> Action:
+    def subscribe(
+        self, reader: str, at: int | None = None, *, life: str = "1", incarnation: str = "i", **promised: int
+    ) -> Action:
         position = None if at is None else Position(incarnation, at)
-        (answer,) = self.handle(ReaderSubscribed(reader=reader, life=life, position=position))
+        event = ReaderSubscribed(reader=reader, life=life, position=position, punctuations=promised)
+        (answer,) = self.handle(event)
         return answer
 
-    def acknowledge(self, reader: str, at: int, *, life: str = "1", incarnation: str = "i") -> None:
-        self.handle(ReaderAcknowledged(reader=reader, life=life, position=Position(incarnation, at)))
+    def acknowledge(self, reader: str, at: int, *, life: str = "1", incarnation: str = "i", **promised: int) -> None:
+        position = Position(incarnation, at)
+        self.handle(ReaderAcknowledged(reader=reader, life=life, position=position, punctuations=promised))
 
     def reserve(self, reader: str, like: str, at: int | None, *, life: str = "2", like_life: str = "1") -> None:
         position = None if at is None else Position("i", at)
@@ -90,15 +94,20 @@ def test_at_the_limit_the_slowest_is_cut_off_and_has_a_floor() -> None:
     assert log.subscribe("y", 70) == answer(71, reader="y")
 
 
-def test_a_cut_reader_holds_the_log_again_when_it_is_back() -> None:
+def test_a_cut_reader_counts_again_when_it_has_what_it_missed() -> None:
     log = Log("x", "y")
-    log.acknowledge("y", 0)
     log.subscribe("y")
     log.acknowledge("y", 40)
-    log.handle(TrimDue(full=True))
-    log.subscribe("x")
-    log.acknowledge("y", 90)
-    assert log.handle(TrimDue()) == []
+    assert log.handle(TrimDue(full=True)) == [CutOff(reader="x"), TrimThrough(last_id=40)]
+    log.subscribe("x", a=400)  # it reads on, and may still lack something below 401
+    log.acknowledge("x", 90, a=400)
+    assert log.handle(TrimDue(full=True)) == []  # so y, which is behind it, is the last that counts
+    log.acknowledge("y", 60)
+    assert log.handle(TrimDue()) == [TrimThrough(last_id=60)]
+    log.acknowledge("x", 90, a=401)
+    log.acknowledge("y", 100)
+    assert log.handle(TrimDue()) == [TrimThrough(last_id=90)]
+    assert log.handle(TrimDue(full=True)) == [CutOff(reader="x"), TrimThrough(last_id=100)]
 
 
 def test_nobody_is_cut_off_when_all_are_equally_slow_or_must_be_kept() -> None:

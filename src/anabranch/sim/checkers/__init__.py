@@ -1,0 +1,1 @@
+"""What must hold, one guarantee per module. Each is shown to catch a protocol that breaks it."""

@@ -1,0 +1,105 @@
+"""Faults of a run: what happens to whom, when, and for how long. Drawn from the seed, within what is promised.
+
+Of the replicas of one fragment at most one is in trouble at a time, as long as it may have lost something: that is what
+k = 1 means. Links and pauses may hit anyone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from anabranch.errors import ConfigError
+from anabranch.sim.world import MS, SECOND, World
+
+BEGIN_US: Final = 2 * SECOND
+END_US: Final = 26 * SECOND
+
+
+class Fault(Enum):
+    CRASH = "crash"
+    DISK_LOSS = "disk loss"
+    PAUSE = "pause"
+    SLOW_NODE = "slow node"
+    BROKEN_CONNECTION = "broken connection"
+    CUT = "cut"
+    SLOW_LINK = "slow link"
+    ENTRY_CRASH = "entry point crash"
+    DEAD_FOR_EVER = "dead for ever"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """One fault. ``other`` is the far end of a link."""
+
+    fault: Fault
+    at_us: int
+    for_us: int
+    node: str
+    other: str | None = None
+
+    def __str__(self) -> str:
+        link = f" - {self.other}" if self.other else ""
+        return f"{self.fault} of {self.node}{link} at {self.at_us / SECOND:.3f} s for {self.for_us / SECOND:.3f} s"
+
+
+def random_troubles(
+    world: World,
+    fragments: tuple[tuple[str, ...], ...],
+    entries: tuple[str, ...],
+    client: str,
+    kinds: frozenset[Fault],
+) -> list[Trouble]:
+    """Troubles in the order of their times."""
+    random = world.random
+    ordered = [kind for kind in Fault if kind in kinds]
+    troubles: list[Trouble] = []
+    for replicas in fragments:
+        if Fault.DEAD_FOR_EVER in kinds and random.random() < 0.15:
+            at_us = random.randrange(BEGIN_US, END_US)
+            node = random.choice(replicas)
+            troubles.append(Trouble(fault=Fault.DEAD_FOR_EVER, at_us=at_us, for_us=0, node=node))
+            continue
+        now_us = BEGIN_US
+        while ordered and (now_us := now_us + random.randrange(300 * MS, 6 * SECOND)) < END_US:
+            of_nodes = [
+                each for each in ordered if each in (Fault.CRASH, Fault.DISK_LOSS, Fault.PAUSE, Fault.SLOW_NODE)
+            ]
+            if not of_nodes:
+                break
+            for_us = random.randrange(50 * MS, 5 * SECOND)
+            fault = random.choice(of_nodes)
+            troubles.append(Trouble(fault=fault, at_us=now_us, for_us=for_us, node=random.choice(replicas)))
+            now_us += for_us + 4 * SECOND * (fault is Fault.DISK_LOSS)
+    nodes = [*(node for replicas in fragments for node in replicas), *entries, client]
+    for kind in (Fault.BROKEN_CONNECTION, Fault.CUT, Fault.SLOW_LINK):
+        for _ in range(random.randrange(4) if kind in kinds else 0):
+            one, other = random.sample(nodes, 2)
+            at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(100 * MS, 4 * SECOND)
+            troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=one, other=other))
+    for entry in entries:
+        if Fault.ENTRY_CRASH in kinds and random.random() < 0.5:
+            at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(50 * MS, 3 * SECOND)
+            troubles.append(Trouble(fault=Fault.ENTRY_CRASH, at_us=at_us, for_us=for_us, node=entry))
+    return sorted(troubles, key=lambda trouble: trouble.at_us)
+
+
+def parse_kinds(text: str | None) -> frozenset[Fault]:
+    """Kinds by name, between commas; all of them for None, and none for ``none``."""
+    if text is None:
+        return frozenset(Fault)
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if names == ["none"]:
+        return frozenset()
+    known = {str(fault): fault for fault in Fault}
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise ConfigError(
+            f"There is no kind of fault {unknown[0]!r}." if unknown else "No kind of fault is given.",
+            remedy=f"Choose from: {', '.join(known)}; or none.",
+        )
+    return frozenset(known[name] for name in names)

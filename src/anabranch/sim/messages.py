@@ -1,0 +1,92 @@
+"""What simulated nodes say to each other: the same things that travel over Flight in the product."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anabranch.core.rebuild import Places
+from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
+from anabranch.reference.tuples import Tuple
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    stream: str
+    life: str
+    position: Position | None
+    punctuations: Punctuations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    stream: str
+    incarnation: str
+    first_id: int
+    floors: Punctuations
+    earlier_life: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuples:
+    stream: str
+    incarnation: str
+    first_id: int
+    tuples: tuple[Tuple, ...]
+    promises: Punctuations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class End:
+    """The copy sends no more of the stream: the reader was cut off, or the copy is rebuilt. Ask again."""
+
+    stream: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Acknowledgement:
+    stream: str
+    life: str
+    position: Position
+    punctuations: Punctuations
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskPlaces:
+    """From a replica that is rebuilt to its peer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellPlaces:
+    life: str
+    places: Places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    stream: str
+    life: str
+    like: str
+    like_life: str
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reserved:
+    stream: str
+    life: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskSnapshot:
+    """Everything that is durable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    life: str
+    disk: Any
+    passed: Mapping[str, frozenset[tuple[str, int, int]]]
+    """Not part of the protocol: what the checkers know of the peer at this moment."""

@@ -1,0 +1,99 @@
+"""A simulated network: ordered connections that break, links that are cut, slow or far.
+
+Between two nodes there is one connection, as in the product: messages arrive in the order in which they were sent, or
+the connection breaks, what was on the way is lost, and both ends are told after a while. Links are independent of each
+other, so messages of different pairs overtake each other freely.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from anabranch.sim.world import MS, World
+
+NOTICE_US: Final = 200 * MS
+"""How long it takes until an end notices that its connection is gone."""
+
+Receive = Callable[[str, Any], None]
+Lost = Callable[[str], None]
+
+
+@dataclass(slots=True)
+class _Link:
+    """Both directions between two nodes."""
+
+    delay_us: int
+    jitter_us: int
+    slow: int = 1
+    cut: bool = False
+    connection: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    receive: Receive
+    lost: Lost
+
+
+class Network:
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._links: dict[tuple[str, str], _Link] = {}
+        self._ends: dict[str, _End] = {}
+        self._due: dict[tuple[str, str], int] = {}
+        """Per direction, when the last message on the way arrives."""
+
+    def attach(self, node: str, receive: Receive, lost: Lost) -> None:
+        self._ends[node] = _End(receive, lost)
+
+    def send(self, sender: str, receiver: str, message: Any) -> None:
+        link = self._link(sender, receiver)
+        if link.cut:
+            return
+        random = self._world.random
+        delay_us = (link.delay_us + random.randrange(link.jitter_us + 1)) * link.slow
+        due_us = max(self._world.now_us + delay_us, self._due.get((sender, receiver), 0))
+        self._due[sender, receiver] = due_us
+        connection = link.connection
+
+        def arrive() -> None:
+            if link.connection == connection and not link.cut:
+                self._ends[receiver].receive(sender, message)
+
+        self._world.after(due_us - self._world.now_us, arrive)
+
+    # --- faults ----------------------------------------------------------------------------------------------------
+
+    def break_connection(self, one: str, other: str) -> None:
+        """What is on the way is lost, and both ends are told."""
+        link = self._link(one, other)
+        link.connection += 1
+        for end, peer in ((one, other), (other, one)):
+            self._due.pop((end, peer), None)
+            self._world.after(NOTICE_US, lambda end=end, peer=peer: self._ends[end].lost(peer))  # type: ignore[misc]
+
+    def cut(self, one: str, other: str) -> None:
+        self._link(one, other).cut = True
+        self.break_connection(one, other)
+
+    def heal(self, one: str, other: str) -> None:
+        link = self._link(one, other)
+        link.cut, link.slow = False, 1
+
+    def slow_down(self, one: str, other: str, factor: int) -> None:
+        self._link(one, other).slow = factor
+
+    def leave(self, node: str) -> None:
+        """The node's process is gone: all its connections break."""
+        for other in sorted(self._ends):
+            if other != node:
+                self.break_connection(node, other)
+
+    def _link(self, one: str, other: str) -> _Link:
+        pair = (min(one, other), max(one, other))
+        if pair not in self._links:
+            random = self._world.random
+            self._links[pair] = _Link(random.randrange(1, 60) * MS, random.randrange(1, 30) * MS)
+        return self._links[pair]

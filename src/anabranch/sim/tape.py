@@ -1,0 +1,111 @@
+"""A log or journal as a value: segments of tuples with what was promised after them, and who reads it.
+
+A transaction of the simulated disk replaces one value by another, so a crash is a return to an older one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from anabranch.core.readers import (
+    Action,
+    Event,
+    Reader,
+    Readers,
+    ReadersState,
+    SegmentAppended,
+    TrimThrough,
+)
+from anabranch.model.punctuation import Punctuations
+from anabranch.reference.tuples import Tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    seq: int
+    first_id: int
+    tuples: tuple[Tuple, ...]
+    promises: Punctuations
+    """All that the stream promises after the segment."""
+
+    @property
+    def last_id(self) -> int:
+        return self.first_id + len(self.tuples) - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tape:
+    name: str
+    readers: ReadersState
+    segments: tuple[Segment, ...] = ()
+    trimmed_promises: Punctuations = field(default_factory=dict)
+    end_seq: int = 0
+
+    @classmethod
+    def new(cls, name: str, incarnation: str, readers: Sequence[str]) -> Tape:
+        return cls(
+            name=name, readers=ReadersState(incarnation=incarnation, readers={reader: Reader() for reader in readers})
+        )
+
+    @property
+    def last_id(self) -> int:
+        return self.readers.last_id
+
+    @property
+    def promises(self) -> Punctuations:
+        return self.segments[-1].promises if self.segments else self.trimmed_promises
+
+    @property
+    def held(self) -> int:
+        """How many tuples are kept."""
+        return self.last_id - self.readers.trimmed_id
+
+    def append(self, tuples: Sequence[Tuple], raised: Punctuations) -> Tape:
+        """With one more segment, if there is anything to say."""
+        promises = {**self.promises, **raised}
+        if not tuples and promises == self.promises:
+            return self
+        segment = Segment(self.end_seq + 1, self.last_id + 1, tuple(tuples), promises)
+        tops: dict[str, int] = {}
+        for each in tuples:
+            tops[each.origin] = max(each.stime, tops.get(each.origin, 0))
+        tape, _ = self.handle(SegmentAppended(last_id=segment.last_id, tops=tops))
+        return replace(tape, segments=(*tape.segments, segment), end_seq=segment.seq)
+
+    def handle(self, event: Event) -> tuple[Tape, list[Action]]:
+        """What the core says to an event about the readers, trimming carried out."""
+        state, actions = Readers(self.name).handle(self.readers, event)
+        tape = replace(self, readers=state)
+        for action in actions:
+            if isinstance(action, TrimThrough):
+                gone = [segment for segment in tape.segments if segment.last_id <= action.last_id]
+                tape = replace(
+                    tape, segments=tape.segments[len(gone) :], trimmed_promises=gone[-1].promises if gone else {}
+                )
+        return tape, actions
+
+    def promises_at(self, last_id: int) -> Punctuations:
+        """What had been promised when tuple ``last_id`` was the last one, later promises without tuples included."""
+        promises = self.trimmed_promises
+        for segment in self.segments:
+            if segment.last_id > last_id:
+                break
+            promises = segment.promises
+        return promises
+
+    def seq_at(self, last_id: int) -> int:
+        """The segment after which tuple ``last_id + 1`` comes, or in which it is."""
+        seq = self.end_seq - len(self.segments)
+        for segment in self.segments:
+            if segment.last_id > last_id:
+                break
+            seq = segment.seq
+        return seq
+
+    def between(self, after_seq: int, to_seq: int) -> tuple[Segment, ...]:
+        return tuple(segment for segment in self.segments if after_seq < segment.seq <= to_seq)
+
+    def begun_anew(self, incarnation: str) -> Tape:
+        """The same contents and readers under another incarnation."""
+        return replace(self, readers=replace(self.readers, incarnation=incarnation))

@@ -1,0 +1,36 @@
+"""Protocols that are broken on purpose, one rule each: the checkers must notice every one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from anabranch.core.identities import Identities
+from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
+from anabranch.sim.node import Protocol
+
+
+class Gullible(Inlet):
+    """Takes the largest promise of any copy, whatever that copy has trimmed."""
+
+    def vouched(self, origin: str, punctuation: int, copies: Iterable[CopyState]) -> int:
+        return max([punctuation, *(copy.promises.get(origin, 0) for copy in copies)])
+
+
+class Forgetful(Inlet):
+    """Forgets identities before their time."""
+
+    def handle(self, state: InletState, event: Event) -> Step:
+        state, actions = super().handle(state, event)
+        forgotten = replace(state, remembered=Identities()) if len(state.remembered) > 20 else state
+        return forgotten, actions
+
+
+BROKEN = {
+    "vouching without floors": Protocol(inlet=Gullible),
+    "identities forgotten too early": Protocol(inlet=Forgetful),
+    "inlet state not durable": Protocol(keeps_inlets=False),
+    "acknowledging before the commit": Protocol(acknowledges_after_commit=False),
+    "rebuild without reserving the position": Protocol(reserves=False),
+    "present punctuation in the subscription reply": Protocol(promises_in_order=False),
+}

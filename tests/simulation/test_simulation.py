@@ -1,0 +1,80 @@
+"""The protocol of racing replicas under simulated faults: it holds for every seed, and a broken one is noticed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from anabranch.sim.faults import Fault, Trouble
+from anabranch.sim.run import Report, simulate
+from anabranch.sim.world import SECOND
+from tests.simulation.broken import BROKEN
+
+SEEDS = range(50)
+SCENARIOS = sorted(Path(__file__).with_name("scenarios").glob("*.toml"))
+
+
+@pytest.fixture(scope="module")
+def reports() -> list[Report]:
+    return [simulate(seed) for seed in SEEDS]
+
+
+def test_every_seed_holds(reports: list[Report]) -> None:
+    assert [(report.seed, report.broken) for report in reports if report.broken] == []
+
+
+def test_the_runs_are_not_empty(reports: list[Report]) -> None:
+    """Every kind of fault happens, readers are cut off, replicas are rebuilt, and tuples flow all the time."""
+    faults = sum((report.faults for report in reports), Counter[str]())
+    assert {fault for fault in Fault if faults[str(fault)] < 5} == set()
+    assert sum(report.rebuilds for report in reports) > 20
+    assert sum(report.cuts for report in reports) > 20
+    assert min(report.tuples for report in reports) > 50
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_a_broken_rule_is_noticed(rule: str) -> None:
+    assert any(simulate(seed, protocol=BROKEN[rule]).broken for seed in range(40))
+
+
+def test_without_faults_nothing_is_rebuilt() -> None:
+    report = simulate(3, faults=())
+    assert (report.broken, report.rebuilds, report.troubles) == (None, 0, ())
+
+
+def test_a_seed_replays_to_the_byte() -> None:
+    """In another process too, where sets of strings have another order."""
+    program = "from anabranch.sim.run import simulate; print('\\n'.join(simulate(11).trace))"
+    traces = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for hash_seed in ("1", "2")
+    }
+    assert len(traces) == 1
+    assert len(traces.pop()) > 1_000
+
+
+@pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)
+def test_what_failed_once_holds(path: Path) -> None:
+    scenario = tomllib.loads(path.read_text())
+    troubles = [
+        Trouble(
+            fault=Fault(each["fault"]),
+            at_us=round(each["at"] * SECOND),
+            for_us=round(each.get("for", 0) * SECOND),
+            node=each["node"],
+            other=each.get("other"),
+        )
+        for each in scenario["troubles"]
+    ]
+    assert simulate(scenario["seed"], troubles=troubles, limit=scenario.get("limit")).broken is None
