@@ -143,15 +143,16 @@ def _told(column: FloatColumn) -> str:
     if column.scale is None:
         return f"may differ in its last bits; {decided}"
     perhaps = "" if column.certain else ", if Spark finds it to be floating point"
-    return f"exact to {column.scale} digits after the point{perhaps}; {decided}{more}"
+    digits = "1 digit" if column.scale == 1 else f"{column.scale} digits"
+    return f"exact to {digits} after the point{perhaps}; {decided}{more}"
 
 
 # --- following -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Cause:
-    """A column of an Aggregate under way through the diagram. Each is one object, compared as such."""
+    """A column of an Aggregate under way through the diagram."""
 
     box: Aggregate
     column: str
@@ -162,15 +163,10 @@ class _Cause:
     nulls: bool = False
     decisions: dict[Decision, None] = field(default_factory=dict)
 
-    __hash__ = object.__hash__
 
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-
-Causes = frozenset[_Cause]
-_NONE: Final[Causes] = frozenset()
-_Columns = Mapping[str, Causes]
+_Causes = frozenset[_Cause]
+_NONE: Final[_Causes] = frozenset()
+_Columns = Mapping[str, _Causes]
 """Per column in lower case, in the order of the schema, what its last bits depend on."""
 
 
@@ -241,14 +237,14 @@ class _Following:
         keys = {name.lower(): columns.get(name.lower(), _NONE) for name in box.by}
         for name in box.by:
             self._decide(keys[name.lower()], f"by {name}")
-        made: dict[str, Causes] = {}
+        made: dict[str, _Causes] = {}
         for name, sql in select_items(box.columns, []):
             cause = _own(box, name, sql, schema)
             self.made += [cause] if cause is not None else []
             made[name.lower()] = self._carried(sql, columns, cause)
         return {**keys, **made}
 
-    def _carried(self, sql: str, columns: _Columns, own: _Cause | None = None) -> Causes:
+    def _carried(self, sql: str, columns: _Columns, own: _Cause | None = None) -> _Causes:
         """The causes of an expression's value; by others that it reads it decides here."""
         carried, decided = _flow(parse_expression(sql).tree, columns, own)
         self._decide(decided, sql)
@@ -258,7 +254,7 @@ class _Following:
         for sql in predicates:
             self._decide(self._carried(sql, columns), sql)
 
-    def _decide(self, causes: Causes, sql: str) -> None:
+    def _decide(self, causes: _Causes, sql: str) -> None:
         for cause in causes:
             cause.decisions[Decision(self._box, sql)] = None
 
@@ -277,7 +273,7 @@ def _own(box: Aggregate, column: str, sql: str, schema: Schema) -> _Cause | None
     return cause if cause.sums or cause.others else None
 
 
-def _flow(node: exp.Expr, columns: _Columns, own: _Cause | None) -> tuple[Causes, Causes]:
+def _flow(node: exp.Expr, columns: _Columns, own: _Cause | None) -> tuple[_Causes, _Causes]:
     """The causes of the node's value, and those by which something inside of it decides."""
     if isinstance(node, exp.Column):
         return columns.get(node.name.lower(), _NONE), _NONE
@@ -297,13 +293,13 @@ def _flow(node: exp.Expr, columns: _Columns, own: _Cause | None) -> tuple[Causes
     return (carried, decided) if continuous else (_NONE, carried | decided)
 
 
-def _read(node: exp.Expr, columns: _Columns, own: _Cause | None) -> Causes:
+def _read(node: exp.Expr, columns: _Columns, own: _Cause | None) -> _Causes:
     """All causes in a part that decides by what it reads."""
     parts = [_flow(child, columns, own) for child in node.iter_expressions()]
     return _NONE.union(*(part for both in parts for part in both))
 
 
-def _choice(node: exp.Expr, columns: _Columns, own: _Cause | None) -> tuple[Causes, Causes]:
+def _choice(node: exp.Expr, columns: _Columns, own: _Cause | None) -> tuple[_Causes, _Causes]:
     """CASE and if(): by the conditions is decided, and one of the results carries on."""
     branches = node.args["ifs"] if isinstance(node, exp.Case) else [node]
     conditions = [node.args.get("this") if isinstance(node, exp.Case) else None, *(each.this for each in branches)]

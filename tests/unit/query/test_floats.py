@@ -8,7 +8,16 @@ from anabranch.errors import ConfigError
 from anabranch.limits import SUM_SCALE
 from anabranch.query.boxes import Aggregate, Arrow, Column, Diagram, Output, Source
 from anabranch.query.builder import Query, Stream
-from anabranch.query.classes import MODES, OperatorClass, Order, Recovery, judgements, recoveries, refusals
+from anabranch.query.classes import (
+    MODES,
+    OperatorClass,
+    Order,
+    Recovery,
+    as_text,
+    judgements,
+    recoveries,
+    refusals,
+)
 from anabranch.query.floats import FloatColumn, as_data, as_lines, exact_scales, float_columns
 
 SCHEMA = "k string, x double, f float, n bigint, m decimal(8,2)"
@@ -247,6 +256,28 @@ def test_text_and_data() -> None:
         }
     }
     assert as_lines(source().query.diagram()) == []
+
+
+def told(stream: Stream) -> str:
+    (line,) = as_lines(stream.query.diagram())[2:]
+    return line.partition(": ")[2]
+
+
+def test_each_way_to_compute_is_told() -> None:
+    assert told(totals()) == "may differ in its last bits; nothing decides by it"
+    assert told(totals(scale=1)) == "exact to 1 digit after the point; nothing decides by it"
+    many = totals("sum(ln(x)) AS v").filter("v > 1", name="f").drop("v > 2", name="d").drop("v > 3", name="e")
+    assert told(many) == (
+        "exact to 9 digits after the point, if Spark finds it to be floating point; "
+        "filter f decides by it (`v > 1`), and 2 more do"
+    )
+
+
+def test_explain_shows_them_between_classes_and_recovery() -> None:
+    paragraphs = as_text(refused_query()).split("\n\n")
+    assert [each.splitlines()[0] for each in paragraphs] == ["classes", "floating point", "recovery"]
+    assert "  race             refused     the query is arbitrary (totals)" in paragraphs[2]
+    assert "  passive_standby  divergent   the query is arbitrary (totals)" in paragraphs[2]
 
 
 def test_a_query_with_mistakes_is_followed_as_far_as_it_can_be_read() -> None:
