@@ -39,8 +39,8 @@ WINDOW_ROWS: Final = 1_000_000
 and then pass through one Python process."""
 
 SUM_DIGITS: Final = 28
-"""Decimal digits of one value in an exact sum. A decimal of Spark has 38, so that 10^10 values can be added before a
-sum could overflow, in whatever order."""
+"""Decimal digits of one value in an exact sum. A decimal of Spark has 38, so that 10^10 values can be added before
+their sum would not fit."""
 
 SUM_SCALE: Final = 9
 """Of these digits, how many are after the point if the Aggregate does not say so: enough for a billionth, and 18 are

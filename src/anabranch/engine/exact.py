@@ -29,6 +29,9 @@ Scales = Mapping[str, int]
 _BEFORE_THE_POINT = 18
 """Digits of every bigint."""
 
+_HALF = 10**9
+"""Half of these digits: 9 * 10^9 such numbers can be added before a bigint could overflow."""
+
 
 def aggregate_columns(frame: DataFrame, box: Aggregate, scales: Scales) -> list[tuple[str, Column]]:
     """The select list of an Aggregate over this input, as (name, expression)."""
@@ -54,12 +57,20 @@ def _exact(each: Summation, scale: int) -> str:
     limit = f"1E{min(_BEFORE_THE_POINT, SUM_DIGITS - scale)}D"
     whole = f"CASE WHEN abs({value}) < {limit} THEN CAST({value} AS BIGINT) END"
     behind = f"CAST(rint(({value} - CAST({whole} AS DOUBLE)) * 1E{scale}D) AS BIGINT)"
-    units = (
-        f"CAST(CAST({whole} AS DECIMAL(19,0)) * 1{'0' * scale}BD + CAST({behind} AS DECIMAL(19,0))"
-        f" AS DECIMAL({SUM_DIGITS},0))"
-    )
+    units = f"{_sum_of_longs(whole, where)} * 1{'0' * scale}BD + {_sum_of_longs(behind, where)}"
     beyond = f"CASE WHEN abs({value}) >= {limit} THEN {value} * CAST('Infinity' AS DOUBLE) END"  # NaN is the largest
-    total = f"CAST(sum({units}){where} AS DOUBLE) / 1E{scale}D"
+    total = f"CAST({units} AS DOUBLE) / 1E{scale}D"
     if each.function != "sum":
         total = f"{total} / nullif(count({value}){where}, 0)"
     return f"coalesce(min({beyond}){where} + max({beyond}){where}, {total})"
+
+
+def _sum_of_longs(value: str, where: str) -> str:
+    """The sum of values of up to 18 digits, which can have 28, as a decimal.
+
+    Adding decimals row by row takes several times as long as adding the two halves of each value as they are.
+    """
+    halves = [
+        f"CAST(sum({half}){where} AS DECIMAL(19,0))" for half in (f"({value}) div {_HALF}L", f"({value}) % {_HALF}L")
+    ]
+    return f"({halves[0]} * {_HALF}BD + {halves[1]})"
