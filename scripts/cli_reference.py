@@ -59,7 +59,9 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `version --json` | `anabranch`, `python`, `pyspark`, `pyarrow`: versions; null if not installed |
 | `explain --json` | `query`, `problems` (a list, each with code, box, message and remedy), \
 `diagram` (as in YAML; null if there are problems), `columns` (name and type of each column, by arrow), \
-`classes` (of each box, by order, with reasons), `recovery` (by mode), `plans` (by stage; empty without --plan) |
+`classes` (of each box, by order, with reasons), `recovery` (by mode), \
+`floats` (by box and column: the scale if it is exact, what decides by it, whether replicas are refused), \
+`refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan) |
 | `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \

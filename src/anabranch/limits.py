@@ -38,6 +38,17 @@ WINDOW_ROWS: Final = 1_000_000
 """Tuples in one window of an Aggregate that counts: as many as a batch reads. They are held until the window is full,
 and then pass through one Python process."""
 
+SUM_DIGITS: Final = 28
+"""Decimal digits of one value in an exact sum. A decimal of Spark has 38, so that 10^10 values can be added before
+their sum would not fit."""
+
+SUM_SCALE: Final = 9
+"""Of these digits, how many are after the point if the Aggregate does not say so: enough for a billionth, and 18 are
+left before the point, which is more than a double can tell apart."""
+
+LARGEST_SUM_SCALE: Final = 18
+"""Digits after the point that an Aggregate may ask for: with more of them, a fraction would not fit into 64 bits."""
+
 WINDOW_SHARDS: Final = 16
 """Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
 in every batch that has news for it. Fixed for the life of a state directory."""

@@ -9,9 +9,10 @@ from typing import Final
 
 import anabranch as ab
 from anabranch.query.boxes import Arrow, Column, Diagram, Schema
+from anabranch.query.floats import float_columns
 from anabranch.query.graph import order
 from anabranch.query.schema import add_outputs
-from tests.fuzz.expressions import INEXACT, aggregate, predicate, value
+from tests.fuzz.expressions import LITERALS, aggregate, predicate, value
 from tests.fuzz.values import VALUES
 
 MOST_BOXES: Final = 8
@@ -45,11 +46,13 @@ class _Builder:
             self._aggregate,
             self._aggregate,
             self._count,
+            self._sum,
             self._join,
             self._join,
         )
         while self._left > 0:
             self._random.choice(makers)()
+        self._decide_by_every_sum()
         read = {arrow.box for arrow in self._used()}
         for stream in self._streams:  # every box that nobody reads, and some others
             if stream.arrow.box not in read or self._random.random() < 0.15:
@@ -57,7 +60,7 @@ class _Builder:
         return self._query.checked()
 
     def _source(self, number: int) -> None:
-        types = self._random.choices(list(VALUES), k=self._random.randint(1, 4))
+        types = self._random.choices([*VALUES, "double", "double"], k=self._random.randint(1, 4))
         columns = [f"s{number}c{index} {name}" for index, name in enumerate(types)]
         producers = self._random.choice(((), (), ("left", "right")))
         stream = self._query.source(
@@ -99,9 +102,7 @@ class _Builder:
         stream = self._pick()
         columns = self._columns(stream)
         chosen = self._random.sample(columns, self._random.randint(1, min(MOST_COLUMNS, len(columns))))
-        made = [
-            f"{value(self._random, columns, column)} AS {_exactness(column)}{next(self._names)}" for column in chosen
-        ]
+        made = [f"{value(self._random, columns, column)} AS c{next(self._names)}" for column in chosen]
         if self._random.random() < 0.2:
             made.append(f"_stime AS when{next(self._names)}")
         self._streams.append(stream.map(", ".join(made), name=self._name("map")))
@@ -119,7 +120,7 @@ class _Builder:
             pair = _meet(self._random, columns, self._columns(second))
             if pair is None:
                 return
-            name = f"{_exactness(*pair)}{next(self._names)}"
+            name = f"c{next(self._names)}"
             first = first.map(f"{pair[0].name} AS {name}", name=self._name("map"))
             others = [second.map(f"{pair[1].name} AS {name}", name=self._name("map"))]
         self._streams.append(self._query.union(first, *others, name=self._name("union")))
@@ -127,8 +128,7 @@ class _Builder:
     def _aggregate(self) -> None:
         stream = self._pick()
         columns = self._columns(stream)
-        exact = [column for column in columns if not column.name.startswith(INEXACT)]
-        keys = self._random.sample(exact, self._random.randint(0, min(2, len(exact))))
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 3))]
         self._streams.append(
             stream.aggregate(
@@ -136,6 +136,7 @@ class _Builder:
                 by=[key.name for key in keys],
                 window=self._random.choice(WINDOWS),
                 every=self._random.choice((None, None, "1s", "500ms")),
+                scale=self._scale(made),
                 name=self._name("aggregate"),
             )
         )
@@ -143,8 +144,7 @@ class _Builder:
     def _count(self) -> None:
         stream = self._pick()
         columns = self._columns(stream)
-        exact = [column for column in columns if not column.name.startswith(INEXACT)]
-        keys = self._random.sample(exact, self._random.randint(0, min(1, len(exact))))
+        keys = self._random.sample(columns, self._random.randint(0, min(1, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
         size = self._random.choice((1, 2, 3, 5))
         self._streams.append(
@@ -153,9 +153,48 @@ class _Builder:
                 by=[key.name for key in keys],
                 rows=size,
                 every_rows=self._random.choice((None, self._random.randint(1, size))),
+                scale=self._scale(made),
                 name=self._name("count"),
             )
         )
+
+    def _sum(self) -> None:
+        """Of doubles, in windows of either kind, and a box that decides by it."""
+        stream = self._pick()
+        doubles = [column.name for column in self._columns(stream) if column.type == "double"]
+        if not doubles:
+            return
+        function = self._random.choice(("sum", "avg"))
+        made = f"{function}({self._random.choice(doubles)}) AS sum{next(self._names)}"
+        name = self._name("sum")
+        if self._random.random() < 0.5:
+            summed = stream.aggregate(made, window=self._random.choice(WINDOWS), scale=self._scale([made]), name=name)
+        else:
+            summed = stream.aggregate(made, rows=self._random.choice((2, 3)), scale=self._scale([made]), name=name)
+        columns = self._columns(summed)
+        decided = self._name("decided")
+        match self._random.choice(("filter", "drop", "group")):
+            case "filter":
+                self._streams += summed.filter(predicate(self._random, columns), otherwise=True, name=decided)
+            case "drop":
+                self._streams.append(summed.drop(predicate(self._random, columns), name=decided))
+            case _:
+                many = f"count(*) AS n{next(self._names)}"
+                self._streams.append(summed.aggregate(many, by=columns[0].name, window="1s", name=decided))
+
+    def _scale(self, made: Sequence[str]) -> int | None:
+        """Now and then, where there is something to add."""
+        adds = any(each.startswith(("sum", "avg", "coalesce(avg")) for each in made)
+        return self._random.choice((None, None, 2, 12)) if adds else None
+
+    def _decide_by_every_sum(self) -> None:
+        """What nothing decides by is rounded in the order of addition, and no two runs need agree on it."""
+        for column in float_columns(self._query.diagram()):
+            if column.scale is None:
+                stream = ab.Stream(self._query, Arrow(column.box.name))
+                condition = f"{column.column} > {self._random.choice(LITERALS['double'])}"
+                made = stream.filter(condition, otherwise=True, name=f"decide{next(self._names)}")
+                self._streams += made
 
     def _drop(self) -> None:
         stream = self._pick()
@@ -170,10 +209,7 @@ class _Builder:
         """Columns of both sides need different names, so the right side is renamed first."""
         left, right = self._pick(), self._pick()
         columns, others = self._columns(left), self._columns(right)
-        renamed = {
-            column.name: f"{_exactness(column)}{next(self._names)}"
-            for column in self._random.sample(others, min(3, len(others)))
-        }
+        renamed = {column.name: f"c{next(self._names)}" for column in self._random.sample(others, min(3, len(others)))}
         right = right.map(", ".join(f"{old} AS {new}" for old, new in renamed.items()), name=self._name("map"))
         pair = _meet(self._random, columns, self._columns(right))
         both = (*columns, *self._columns(right))
@@ -189,14 +225,5 @@ class _Builder:
 
 def _meet(random: Random, left: Schema, right: Schema) -> tuple[Column, Column] | None:
     """A column of each side, of one type."""
-    pairs = [
-        (mine, other)
-        for mine in left
-        for other in right
-        if mine.type is not None and mine.type == other.type and not (mine.name + other.name).count(INEXACT)
-    ]
+    pairs = [(mine, other) for mine in left for other in right if mine.type is not None and mine.type == other.type]
     return random.choice(pairs) if pairs else None
-
-
-def _exactness(*columns: Column) -> str:
-    return INEXACT if any(column.name.startswith(INEXACT) for column in columns) else "c"

@@ -18,12 +18,16 @@ LITERALS: Final = {
     "date": ("DATE'2026-02-28'",),
 }
 COMPARISONS: Final = ("=", "<>", "<", "<=", ">", ">=", "<=>")
-INEXACT: Final = "mean"
-"""Begins the name of a column whose value may be rounded: it is not added up, because then the order would show."""
 
 
 def typed(columns: Sequence[Column], *types: str) -> list[Column]:
     return [column for column in columns if column.type in types]
+
+
+def rather_double(random: Random, columns: Sequence[Column]) -> Column:
+    """Any column; of those that depend on the order in which they are added, more than their share."""
+    doubles = typed(columns, "double")
+    return random.choice(doubles if doubles and random.random() < 0.4 else columns)
 
 
 def predicate(random: Random, columns: Sequence[Column], depth: int = 2) -> str:
@@ -34,7 +38,7 @@ def predicate(random: Random, columns: Sequence[Column], depth: int = 2) -> str:
         return random.choice((f"({left}) AND ({right})", f"({left}) OR ({right})", f"NOT ({left})"))
     if not known:
         return random.choice((f"{random.choice(columns).name} IS NOT NULL", "1 = 1"))
-    column = random.choice(known)
+    column = rather_double(random, known)
     literal = random.choice(LITERALS[str(column.type)])
     others = [each for each in typed(known, str(column.type)) if each.name != column.name]
     forms = [
@@ -72,18 +76,23 @@ def value(random: Random, columns: Sequence[Column], column: Column) -> str:
 
 def aggregate(random: Random, columns: Sequence[Column], number: int) -> str:
     """One column of an Aggregate, named."""
-    column = random.choice(columns)
+    column = rather_double(random, columns)
     name, type_name = column.name, str(column.type)
     forms = [f"count(*) AS n{number}", f"count({name}) AS n{number}"]
     if type_name in LITERALS or type_name.startswith("decimal") or type_name == "timestamp":
-        kind = INEXACT if name.startswith(INEXACT) else "best"
-        forms += [f"max({name}) AS {kind}{number}", f"min({name}) AS {kind}{number}"]
-    if type_name in ("int", "bigint", "double", "decimal(6,2)") and not name.startswith(INEXACT):
+        forms += [f"max({name}) AS best{number}", f"min({name}) AS best{number}"]
+    if type_name in ("int", "bigint", "double", "decimal(6,2)"):
         condition = predicate(random, columns, 0)
         forms += [
             f"sum({name}) AS s{number}",
             f"sum({name}) FILTER (WHERE {condition}) AS s{number}",
-            f"avg({name}) AS {INEXACT}{number}",
+            f"avg({name}) AS mean{number}",
+        ]
+    if type_name == "double":
+        forms += [
+            f"sum({name}) / (1 + count(*)) AS rate{number}",
+            f"sum({name}) FILTER (WHERE {condition}) > 0.35D AS over{number}",
+            f"coalesce(avg({name}), 0.1D) AS mean{number}",
         ]
     if type_name == "boolean":
         forms += [f"bool_and({name}) AS b{number}", f"bool_or({name}) AS b{number}", f"count_if({name}) AS n{number}"]

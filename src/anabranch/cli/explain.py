@@ -32,8 +32,9 @@ def explain(
     """Check a query, draw it, and say what a failure would show.
 
     Each arrow is drawn with its columns. Each box has a class, which says what a restart does to it, and the query has
-    that of its most general box; see docs/classes.md. Nothing runs, and without --plan no Spark starts. Exit code 2 if
-    the query has problems.
+    that of its most general box; see docs/classes.md. Floating-point aggregates are listed with what decides by them,
+    and whether they are computed exactly. Nothing runs, and without --plan no Spark starts. Exit code 2 if the query
+    has problems.
 
     \b
     Examples:

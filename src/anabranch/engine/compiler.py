@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
 from anabranch.engine.count_windows import counted, summaries
+from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
@@ -26,6 +27,7 @@ from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.model.header import KIND
 from anabranch.model.names import internal_stream
+from anabranch.query import floats
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Maker, Map, Source, Step, Union
 from anabranch.query.graph import Stage, Target, all_origins, union_hashes
 from anabranch.query.sql import quote
@@ -81,14 +83,18 @@ class _Compiler:
 
     def _compile_counting(self, box: Aggregate, chains: tuple[Chain, ...]) -> CompiledStage:
         """Rows come out of Spark's stream with their windows; they are summed up when the batch is there."""
+        scales = self._scales(box)
 
         def finish(batch: DataFrame) -> DataFrame:
-            return self._hung(summaries(batch, box, self._origins), chains)
+            return self._hung(summaries(batch, box, self._origins, scales), chains)
 
         with self._naming(box):
             rows = counted(self._arrow(box.input), box, self._origins)
-            made = summaries(empty_batch(rows), box, self._origins)
+            made = summaries(empty_batch(rows), box, self._origins, scales)
         return CompiledStage(self._stage, rows, chains, self._schemas(made, chains), finish)
+
+    def _scales(self, box: Aggregate) -> Scales:
+        return floats.exact_scales(self._diagram).get(box.name, {})
 
     def _steps_to(self, target: Target) -> Iterator[tuple[Step, int]]:
         for name, port in target.path:
@@ -123,7 +129,7 @@ class _Compiler:
         with self._naming(self._root):
             match self._root:
                 case Aggregate() as box:
-                    return apply_aggregate(self._arrow(box.input), box, self._origins)
+                    return apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Join() as box:
                     return apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins)
                 case _:

@@ -5,6 +5,10 @@ canonical order, and puts out the rows of full windows. What is computed over a 
 Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
 without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
 as a plain DataFrame.
+
+Floating-point sums follow the same rule as in windows of time. The rows of a window leave the processor in canonical
+order, and Spark happens to add them in that order while its memory suffices. But it promises no order to an aggregate,
+and one that spills adds in pieces; so what something decides by is computed exactly here, too.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
 from anabranch.engine.counting import EARLIEST, FROM, GROUP, PACKED, ROWS, SHARD, TO, pack, unpack
+from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.engine.shards import MADE, CountWindows
 from anabranch.engine.stateless import ROW_HEADER
@@ -23,7 +28,7 @@ from anabranch.limits import WINDOW_SHARDS
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.query.boxes import Aggregate
-from anabranch.query.sql import parse_list, quote, select_items
+from anabranch.query.sql import parse_list, quote
 
 _WINDOW = "_window"
 
@@ -47,19 +52,15 @@ def counted(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
     return made.mapInArrow(unpack, schema)
 
 
-def summaries(rows: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+def summaries(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
     """One tuple per window, from the rows of one batch."""
     names = spelled(rows, box.by)
     keys = [F.col(quote(name)) for name in names]
-    items = select_items(box.columns, [])
+    items = aggregate_columns(rows, box, scales)
     window = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
     identity = F.struct(*ROW_HEADER)
     ends = (F.min(identity).alias("_first"), F.max(identity).alias("_last"))
-    grouped = (
-        rows.withColumn(_WINDOW, window)
-        .groupBy(_WINDOW, *keys)
-        .agg(*ends, *[F.expr(sql).alias(name) for name, sql in items])
-    )
+    grouped = rows.withColumn(_WINDOW, window).groupBy(_WINDOW, *keys).agg(*ends, *[column for _, column in items])
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     parts = [(types[key], F.col(quote(key))) for key in names]
     parts += [*identity_parts(origins, "_first."), *identity_parts(origins, "_last.")]

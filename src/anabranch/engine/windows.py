@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import identity_hash
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.watermark import as_event_time
@@ -18,17 +19,17 @@ from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.model.times import MS
 from anabranch.query.boxes import Aggregate
-from anabranch.query.sql import quote, select_items
+from anabranch.query.sql import quote
 
 
-def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
     timed = as_event_time(frame, F.col(STIME), STIME)
     window_us, every_us = box.time_window
     window = F.window(STIME, f"{window_us // MS} milliseconds", f"{every_us // MS} milliseconds")
     names = spelled(frame, box.by)
     keys = [F.col(quote(name)) for name in names]
-    items = select_items(box.columns, [])
-    grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[F.expr(sql).alias(name) for name, sql in items])
+    items = aggregate_columns(frame, box, scales)
+    grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[column for _, column in items])
     types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
     parts = [(types[key], F.col(quote(key))) for key in names]
     parts += [("bigint", F.unix_micros(f"_window.{edge}")) for edge in ("start", "end")]

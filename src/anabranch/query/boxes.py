@@ -120,7 +120,8 @@ class Aggregate:
     """One tuple per group and window that is over: windows of time, or of a number of the group's tuples.
 
     A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
-    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full.
+    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. ``scale`` is
+    how many digits after the point its exact sums have (``floats``).
     """
 
     name: str
@@ -131,6 +132,7 @@ class Aggregate:
     every_us: int | None = None
     rows: int | None = None
     every_rows: int | None = None
+    scale: int | None = None
 
     @property
     def counts(self) -> bool:

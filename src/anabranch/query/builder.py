@@ -230,6 +230,7 @@ class Stream:
         window: Duration,
         by: str | Sequence[str] = (),
         every: Duration | None = None,
+        scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
 
@@ -241,6 +242,7 @@ class Stream:
         rows: int,
         by: str | Sequence[str] = (),
         every_rows: int | None = None,
+        scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
 
@@ -253,12 +255,14 @@ class Stream:
         every: Duration | None = None,
         rows: int | None = None,
         every_rows: int | None = None,
+        scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per group and window: of a time, or of a number of tuples.
 
         A window begins every ``every``, or with every ``every_rows``-th tuple of its group; by default, when the last
-        one ends.
+        one ends. Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those
+        are that something decides by, to 9 digits.
         """
         durations = _Durations()
         window_us = None if window is None else durations.read("window", window)
@@ -272,6 +276,7 @@ class Stream:
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
             every_rows=size if every_rows is None else _whole("every_rows", every_rows),
+            scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
 

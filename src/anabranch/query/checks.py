@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from anabranch.errors import ConfigError
-from anabranch.limits import WINDOW_ROWS, WINDOWS
+from anabranch.limits import LARGEST_SUM_SCALE, WINDOW_ROWS, WINDOWS
 from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
 from anabranch.model.names import is_name
 from anabranch.model.times import CLOSED_US, MS, format_duration
@@ -27,6 +27,7 @@ from anabranch.query.sql import (
     refusals,
     select_items,
 )
+from anabranch.query.summations import summations
 
 _TYPE_REMEDY = f"Types are {', '.join(PLAIN_TYPES)} and decimal(p,s)."
 _COLUMN_REMEDY = "Columns begin with a letter and have letters, digits and _."
@@ -190,6 +191,7 @@ def _check_aggregate(box: Aggregate, schema: Schema | None, report: Report) -> N
     expressions = _parsed(box.name, "columns", box.columns, report)
     for expression in expressions:
         _check_aggregate_column(box, expression, schema, report)
+    _check_scale(box, expressions, report)
     _check_made(box, expressions, box.by, schema, report)
 
 
@@ -253,6 +255,17 @@ def _check_aggregate_column(box: Aggregate, expression: Expression, schema: Sche
         report.add("bad-aggregate", box.name, "columns", message, "Every column must be an argument of an aggregate.")
     elif expression.alias is None:
         _report_missing_alias(box.name, expression, report)
+
+
+def _check_scale(box: Aggregate, expressions: Sequence[Expression], report: Report) -> None:
+    if box.scale is None:
+        return
+    if not 0 <= box.scale <= LARGEST_SUM_SCALE:
+        message = f"scale: {box.scale} is not a number of digits from 0 to {LARGEST_SUM_SCALE}."
+        report.add("bad-scale", box.name, "scale", message, "Write how many digits after the point exact sums have.")
+    elif expressions and not any(True for each in expressions for _ in summations(each.sql)):
+        message = "scale: there is no sum and no average that could have so many digits."
+        report.add("meaningless-option", box.name, "scale", message, "Leave `scale` out.")
 
 
 def _check_join(box: Join, left: Schema | None, right: Schema | None, report: Report) -> None:

@@ -8,18 +8,22 @@ one before it, and a query is as general as its most general box.
 The class depends on what the mode takes a stream to be. By arrival, a Union shows in which order its inputs came. In
 ``race`` a stream is a set of identities, so there is no order to show; in ``dpc`` inputs are put into canonical order
 first. No box has a timeout. Sources have no class: what they decide, they decide once, and keep.
+
+An Aggregate is arbitrary, too, where something decides by floating-point numbers that it adds in no fixed order and
+that cannot be added exactly (``floats``). Their last bits alone are not counted by any class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum, IntEnum
 from typing import Final
 
-from anabranch.errors import ConfigError
-from anabranch.query import graph
+from anabranch.errors import ConfigError, Problem
+from anabranch.query import floats, graph
 from anabranch.query.boxes import Aggregate, Box, Diagram, Drop, Filter, Join, Map, Source, Union, sql_of
+from anabranch.query.problems import candidates
 from anabranch.query.sql import parse_list, variations
 from anabranch.query.text import title
 
@@ -74,6 +78,9 @@ class Mode:
     recoveries: tuple[Recovery, Recovery, Recovery, Recovery]
 
 
+SINGLE: Final = "single"
+"""The mode without a second node: after a failure the checkpoint goes on, so there is nothing to show."""
+
 _STANDBY: Final = (Recovery.REPEATING, Recovery.REPEATING, Recovery.REPEATING, Recovery.DIVERGENT)
 _REPLICAS: Final = (Recovery.PRECISE, Recovery.PRECISE, Recovery.PRECISE, Recovery.REFUSED)
 
@@ -109,9 +116,31 @@ def judge(box: Box, order: Order) -> Judgement:
             return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
 
 
+def judgements(diagram: Diagram, order: Order) -> dict[str, Judgement]:
+    """The class of each box in its diagram: what others make of its values counts, too."""
+    judged = {box.name: judge(box, order) for box in _judged(diagram)}
+    for column in floats.float_columns(diagram):
+        if column.refused and judged[column.box.name].operator_class is not OperatorClass.ARBITRARY:
+            reason = f"{column.column} depends on the order of addition, and {column.decisions[0]}"
+            judged[column.box.name] = Judgement(OperatorClass.ARBITRARY, reason)
+    return judged
+
+
+def refusals(diagram: Diagram, mode: str) -> list[Problem]:
+    """Why a valid query may not run in this mode: what its replicas need not agree on, with box and column.
+
+    Empty where it may, which is always so in a mode that keeps no replicas: ``single`` and the standby modes.
+    """
+    if mode != SINGLE and mode not in MODES:
+        raise ConfigError(f"There is no mode {mode!r}.", remedy=candidates(mode, (SINGLE, *MODES)))
+    if mode == SINGLE or MODES[mode].recoveries[OperatorClass.ARBITRARY] is not Recovery.REFUSED:
+        return []
+    return floats.inexact_decisions(diagram)
+
+
 def query_class(diagram: Diagram, order: Order) -> tuple[OperatorClass, tuple[str, ...]]:
     """The class of the most general box, and the names of all boxes that have it."""
-    judged = {box.name: judge(box, order).operator_class for box in _judged(diagram)}
+    judged = {name: found.operator_class for name, found in judgements(diagram, order).items()}
     highest = max(judged.values(), default=OperatorClass.REPEATABLE)
     return highest, tuple(name for name, found in judged.items() if found is highest)
 
@@ -123,23 +152,30 @@ def recoveries(diagram: Diagram) -> dict[str, Recovery]:
 
 def as_data(diagram: Diagram) -> dict[str, object]:
     """The same as ``as_text``, for scripts."""
+    judged = {order: judgements(diagram, order) for order in Order}
     return {
         "classes": {
             box.name: {
-                order.value: {"class": str(found.operator_class), "reason": found.reason}
-                for order, found in ((order, judge(box, order)) for order in Order)
+                order.value: {"class": str(found[box.name].operator_class), "reason": found[box.name].reason}
+                for order, found in judged.items()
             }
             for box in _judged(diagram)
         },
         "recovery": {mode: str(recovery) for mode, recovery in recoveries(diagram).items()},
+        **floats.as_data(diagram),
+        "refusals": {mode: [asdict(problem) for problem in refusals(diagram, mode)] for mode in MODES},
     }
 
 
 def as_text(diagram: Diagram) -> str:
-    """The class of each box with its reason, and what a failure shows in each mode."""
+    """The class of each box with its reason, what decides by rounded values, and what a failure shows in each mode."""
     lines = ["classes"]
+    judged = {order: judgements(diagram, order) for order in Order}
     for box in _judged(diagram):
-        lines.extend(f"  {line}" for line in _box_lines(box))
+        lines.extend(
+            f"  {line}" for line in _box_lines(box, {order: found[box.name] for order, found in judged.items()})
+        )
+    lines += floats.as_lines(diagram)
     lines += ["", "recovery"]
     found = recoveries(diagram)
     for name, mode in MODES.items():
@@ -153,9 +189,8 @@ def _judged(diagram: Diagram) -> tuple[Box, ...]:
     return tuple(box for box in graph.order(diagram) if not isinstance(box, Source))
 
 
-def _box_lines(box: Box) -> Iterator[str]:
+def _box_lines(box: Box, judged: Mapping[Order, Judgement]) -> Iterator[str]:
     """One line if the class is the same in every mode, otherwise one for each order."""
-    judged = {order: judge(box, order) for order in Order}
     if len(set(judged.values())) == 1:
         yield f"{title(box)}: {judged[Order.ARRIVAL].operator_class}; {judged[Order.ARRIVAL].reason}"
         return

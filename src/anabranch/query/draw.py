@@ -88,6 +88,8 @@ def _parameters(box: Box) -> Iterator[str]:
             if box.by:
                 yield f"by {', '.join(box.by)}"
             yield from _windows(box)
+            if box.scale is not None:
+                yield f"scale {box.scale}"
         case Join():
             yield box.on
             yield f"within {format_duration(box.within_us)}"

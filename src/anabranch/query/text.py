@@ -207,6 +207,7 @@ _KEYS: Final[Mapping[str, tuple[_Key, ...]]] = {
         _Key(name="every", attribute="every_us", form=_DURATION, default_from="window_us"),
         _Key(name="rows", attribute="rows", form=_WHOLE, default=None),
         _Key(name="every_rows", attribute="every_rows", form=_WHOLE, default_from="rows"),
+        _Key(name="scale", attribute="scale", form=_WHOLE, default=None),
     ),
     "join": (
         _Key(name="left", attribute="left", form=_ARROW),

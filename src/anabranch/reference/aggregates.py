@@ -1,7 +1,8 @@
 """The aggregate functions, over the list of a group's rows.
 
 Results depend on the multiset of rows alone. Integers and decimals are exact; floating-point sums are rounded once
-(``math.fsum``), so they may differ from Spark's, which rounds at every addition, in the last bits.
+(``math.fsum``), so they may differ from Spark's, which rounds at every addition, in the last bits. Those by which
+something decides have the value that ``exact`` defines.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sqlglot import exp
 
 from anabranch.reference import sql_types as types
 from anabranch.reference.casts import EXACT, cast, fit_decimal, fit_integral
+from anabranch.reference.exact import exact_sum
 from anabranch.reference.expressions import Row, Scope, Typed, compare, compile_expression
 
 ROWS: Final = "_rows"
@@ -26,18 +28,21 @@ Values = list[Any]
 """The values of the argument that are not NULL."""
 
 
-def compile_aggregate(node: exp.Expr, groups: Scope, columns: Scope) -> Typed:
-    """One column of an Aggregate: evaluated over the group's key columns and, under ``ROWS``, the list of its rows."""
+def compile_aggregate(node: exp.Expr, groups: Scope, columns: Scope, scale: int | None = None) -> Typed:
+    """One column of an Aggregate: evaluated over the group's key columns and, under ``ROWS``, the list of its rows.
+
+    With a ``scale``, its floating-point sums and averages are exact.
+    """
 
     def hook(inner: exp.Expr, scope: Scope) -> Typed | None:
-        return _function(inner, columns)
+        return _function(inner, columns, scale)
 
     return compile_expression(node, groups, hook)
 
 
-def _function(node: exp.Expr, columns: Scope) -> Typed | None:
+def _function(node: exp.Expr, columns: Scope, scale: int | None) -> Typed | None:
     if isinstance(node, exp.Filter):
-        return _filtered(node, columns)
+        return _filtered(node, columns, scale)
     name = _NAMES.get(type(node)) or (node.name.lower() if isinstance(node, exp.Anonymous) else None)
     if name is None:
         return None
@@ -51,11 +56,13 @@ def _function(node: exp.Expr, columns: Scope) -> Typed | None:
     if rule is None:
         raise NotImplementedError(f"The reference has no aggregate `{node.sql(dialect='spark')}`.")
     type_name, compute = rule(*(argument.type for argument in compiled))
+    if scale is not None and name in _EXACT and type_name == "double":
+        compute = _exactly(compiled[0].type, scale, averages=name != "sum")
     return Typed(type_name, lambda group: compute(_values(group[ROWS], compiled)))
 
 
-def _filtered(node: exp.Expr, columns: Scope) -> Typed | None:
-    inner = _function(node.this, columns)
+def _filtered(node: exp.Expr, columns: Scope, scale: int | None) -> Typed | None:
+    inner = _function(node.this, columns, scale)
     if inner is None:
         return None
     holds = compile_expression(node.expression.this, columns)
@@ -108,6 +115,14 @@ def _average(argument: str) -> tuple[str, Callable[[Values], Any]]:
     return result, _or_null(
         lambda values: fit_decimal(EXACT.divide(_decimal_sum(values), Decimal(len(values))), result)
     )
+
+
+def _exactly(argument: str, scale: int, *, averages: bool) -> Callable[[Values], Any]:
+    def compute(values: Values) -> float:
+        total = exact_sum([cast(value, argument, "double") for value in values], scale)
+        return total / len(values) if averages else total
+
+    return _or_null(compute)
 
 
 def _decimal(argument: str) -> tuple[int, int]:
@@ -198,6 +213,7 @@ def _correlation(xs: list[float], ys: list[float]) -> float | None:
     return _together(xs, ys) / math.sqrt(_central(xs, 2) * _central(ys, 2)) if len(xs) > 1 else None
 
 
+_EXACT: Final = frozenset({"sum", "avg", "mean"})
 _SAMPLE: Final = _moments(functools.partial(_deviation, less=1))
 _SAMPLE_VARIANCE: Final = _moments(functools.partial(_variance, less=1))
 

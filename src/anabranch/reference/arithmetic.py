@@ -96,7 +96,9 @@ def _remainder(left: Operand, right: Operand) -> Compiled:
         _divisor(b)
         if isinstance(a, Decimal):
             return EXACT.remainder(a, b)
-        return math.fmod(a, b) if isinstance(a, float) else int(math.copysign(1, a)) * (abs(a) % abs(b))
+        if isinstance(a, float):
+            return math.fmod(a, b) if math.isfinite(a) else math.nan
+        return int(math.copysign(1, a)) * (abs(a) % abs(b))
 
     return _compile(left, right, remainder, _remainder_type)
 

@@ -29,6 +29,7 @@ from anabranch.reference.tuples import Tuple
 Columns = Mapping[str, str]
 """The columns of a stream in order: name to type."""
 
+NO_SCALES: Mapping[str, int] = {}
 Group = tuple[object, ...]
 Emitted = dict[int, list[Tuple]]
 Promises = dict[str, int]
@@ -214,14 +215,17 @@ class JoinBox(ReferenceBox):
 class WindowBox(ReferenceBox):
     """What windows of time and of tuples share: groups, their columns, and Spark's watermark."""
 
-    def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
+    def __init__(
+        self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        """``scales`` has the columns whose sums are exact, in lower case, and their digits after the point."""
         super().__init__([origins])
         spelled = {name.lower(): name for name in columns}
         self._keys = {spelled[name.lower()]: columns[spelled[name.lower()]] for name in box.by}
         groups = {name.lower(): type_ for name, type_ in self._keys.items()}
         self._made = {
-            _spelling(node, columns): compile_aggregate(node.unalias(), groups, _scope(columns))
-            for node in parse_select(box.columns)
+            name: compile_aggregate(node.unalias(), groups, _scope(columns), scales.get(name.lower()))
+            for name, node in ((_spelling(node, columns), node) for node in parse_select(box.columns))
         }
         self.columns = {**self._keys, **{name: made.type for name, made in self._made.items()}}
         self._box = box
@@ -254,8 +258,10 @@ class WindowBox(ReferenceBox):
 class AggregateBox(WindowBox):
     """Figure 3: collect each group's tuples by window; a window is put out when nothing can be missing from it."""
 
-    def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
-        super().__init__(box, columns, origins)
+    def __init__(
+        self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__(box, columns, origins, scales)
         self._windows: dict[tuple[int, int], dict[Group, list[Tuple]]] = {}
 
     def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
@@ -292,8 +298,10 @@ class AggregateBox(WindowBox):
 class CountAggregateBox(WindowBox):
     """Figure 4: collect each group's tuples until all before them are known, then count them in canonical order."""
 
-    def __init__(self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str]) -> None:
-        super().__init__(box, columns, origins)
+    def __init__(
+        self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__(box, columns, origins, scales)
         self._waiting: list[Tuple] = []
         self._counts: Counter[Group] = Counter()
         self._windows: dict[Group, dict[int, list[Tuple]]] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.query import boxes
+from anabranch.query import boxes, floats
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.boxes import (
@@ -24,14 +24,15 @@ def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
         source.name: {column.name: column.type or "?" for column in source.schema} for source in diagram.sources
     }
     made: dict[str, ReferenceBox] = {}
+    scales = floats.exact_scales(diagram)
     for box in order(diagram):
         if not isinstance(box, boxes.Source):
-            made[box.name] = _make(diagram, box, columns)
+            made[box.name] = _make(diagram, box, columns, scales.get(box.name, {}))
             columns[box.name] = made[box.name].columns
     return made
 
 
-def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns]) -> ReferenceBox:
+def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales: dict[str, int]) -> ReferenceBox:
     reached = [origins(diagram, arrow) for arrow in box.inputs]
     below = [columns[arrow.box] for arrow in box.inputs]
     match box:
@@ -46,9 +47,9 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns]) -> Refe
         case boxes.Join():
             return JoinBox(box, below[0], below[1], reached)
         case boxes.Aggregate(rows=int()):
-            return CountAggregateBox(box, below[0], reached[0])
+            return CountAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
-            return AggregateBox(box, below[0], reached[0])
+            return AggregateBox(box, below[0], reached[0], scales)
         case boxes.Source():
             raise TypeError("a source has no box: its tuples are given")
 

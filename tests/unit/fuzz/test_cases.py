@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from anabranch.query.boxes import Aggregate, Filter, Join
+from anabranch.query.floats import float_columns
 from anabranch.reference.diagram import ReferenceRun
 from tests.fuzz.cases import Case, from_yaml, random_case, to_yaml
 from tests.fuzz.diagrams import MOST_BOXES, TIME
@@ -34,6 +35,15 @@ def test_together_they_have_every_box_in_many_numbers() -> None:
     assert any(box.time_window[1] < box.time_window[0] for box in aggregates)
     assert any(box.counts and box.every_rows != box.rows for box in aggregates)
     assert any(isinstance(box, Join) and "=" not in box.on for box in boxes)
+
+
+def test_they_decide_by_sums_that_depend_on_the_order() -> None:
+    columns = [column for case in cases() for column in float_columns(case.diagram)]
+    assert all(column.scale is not None for column in columns)  # else two runs would differ in the last bits
+    assert sum(bool(column.decisions) for column in columns) >= 40
+    assert any(len(column.decisions) > 1 for column in columns)
+    assert any(column.box.counts for column in columns)
+    assert any(column.box.scale is not None and not column.decisions for column in columns)
 
 
 def test_nothing_reaches_from_one_epoch_into_another() -> None:

@@ -91,8 +91,10 @@ def test_windows_of_tuples_and_drops() -> None:
     s = q.source("s", "v double")
     some = s.drop(0.25, seed=7, name="some").drop("v > 1", name="low")
     q.output("tens", some.aggregate("count(*) AS n", rows=10, every_rows=5, name="tens"))
+    q.output("sum", s.aggregate("sum(v) AS v", rows=10, scale=3, name="sum"))
     text, mermaid = as_text(q.diagram()), as_mermaid(q.diagram())
     assert "drop some <- s\n  | 0.25 of all, seed 7\n  -> v double\n" in text
     assert "drop low <- some\n  | where v > 1\n" in text
     assert "  | window of 10 rows every 5 rows\n" in text
+    assert "  | window of 10 rows every 10 rows\n  | scale 3\n" in text
     assert '>"drop some<br/>0.25 of all, seed 7"]' in mermaid

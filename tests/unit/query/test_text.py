@@ -42,6 +42,7 @@ aggregates = st.builds(
     by=st.lists(names, max_size=2).map(tuple),
     window_us=durations,
     every_us=durations,
+    scale=st.none() | st.integers(),
 )
 counting = st.builds(
     Aggregate,

@@ -467,6 +467,34 @@ def test_an_aggregate_has_windows_of_one_kind() -> None:
         only_problem(ping.aggregate("count(*) AS n", **options), "meaningless-option")  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("scale", [-1, 19])
+def test_exact_sums_have_a_limited_number_of_digits(scale: int) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("sum(rtt_ms) AS v", window="1s", scale=scale), "bad-scale")
+    assert problem.message == f"scale: {scale} is not a number of digits from 0 to 18."
+    for fine in (0, 18):
+        _, ping = ping_query()
+        assert problems_of(ping.aggregate("1 + avg(rtt_ms) AS v", window="1s", scale=fine)) == []
+
+
+def test_a_scale_without_sums_means_nothing() -> None:
+    _, ping = ping_query()
+    columns = "max(rtt_ms) AS v, stddev(rtt_ms) AS w"
+    problem = only_problem(ping.aggregate(columns, rows=5, scale=3), "meaningless-option")
+    assert problem.message == "scale: there is no sum and no average that could have so many digits."
+
+
+def test_a_scale_is_a_whole_number() -> None:
+    _, ping = ping_query()
+    with pytest.raises(QueryError, match=r"scale: 1\.5 is a float"):
+        ping.aggregate("sum(rtt_ms) AS v", rows=5, scale=1.5)  # type: ignore[call-overload]
+    text = "query: q\nboxes:\n  - source: {name: s, schema: v double}\n"
+    text += "  - aggregate: {name: a, input: s, columns: sum(v) AS v, rows: 5, scale: many}\noutputs: {o: a}\n"
+    (problem,) = Query.from_yaml(text).validate()
+    assert (problem.code, problem.box) == ("wrong-type", "a")
+    assert "scale: 'many' is a str." in problem.message
+
+
 @pytest.mark.parametrize("fraction", [0, 1, -0.5, 1.5, float("nan")])
 def test_a_fraction_lies_between_none_and_all(fraction: float) -> None:
     _, ping = ping_query()

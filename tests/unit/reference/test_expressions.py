@@ -180,6 +180,10 @@ def test_three_valued_logic(left: str, right: str) -> None:
     assert evaluate(f"{left} OR {right}") is disjunction
 
 
+def test_the_remainder_of_infinity_is_nan() -> None:
+    assert math.isnan(evaluate("d % 3", d=math.inf))
+
+
 def test_nan_equals_itself_and_is_the_largest() -> None:
     assert evaluate("d = d", d=math.nan) is True
     assert evaluate("d > 1e300", d=math.nan) is True

@@ -1,0 +1,81 @@
+"""The calls in an expression that add up: where they stand in its text, and what they add.
+
+Exact sums are written into the text in their place. A tree that is written back is not always the same expression, so
+calls are found among the tokens, and everything around them stays as its author wrote it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlglot import Token, TokenType
+
+from anabranch.query.sql import parse_expression
+
+SUMMATIONS: Final = frozenset({"sum", "avg", "mean"})
+"""The aggregates whose result is a sum, or a sum by a number: these can be computed exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class Summation:
+    """``function(argument) FILTER (WHERE condition)``, from character ``start`` up to ``end`` of the expression."""
+
+    function: str
+    argument: str
+    condition: str | None
+    start: int
+    end: int
+
+
+def summations(sql: str) -> Iterator[Summation]:
+    """The sums and averages of an expression, in the order of its text. None lies in another."""
+    tokens = parse_expression(sql).tokens
+    for place, token in enumerate(tokens):
+        if token.text.lower() in SUMMATIONS and _opens(tokens, place + 1):
+            last = _closing(tokens, place + 1)
+            inside = tokens[place + 2 : last]
+            if inside and inside[0].token_type is TokenType.ALL:  # says only that it is not DISTINCT
+                inside = inside[1:]
+            condition, last = _condition(sql, tokens, last)
+            if inside:
+                argument = _text(sql, inside)
+                yield Summation(token.text.lower(), argument, condition, token.start, tokens[last].end + 1)
+
+
+def with_summations(sql: str, replaced: Callable[[Summation], str | None]) -> str:
+    """The expression with other text in the place of its sums and averages; None leaves one as it is."""
+    pieces: list[str] = []
+    done = 0
+    for each in summations(sql):
+        text = replaced(each)
+        if text is not None:
+            pieces += [sql[done : each.start], text]
+            done = each.end
+    return "".join([*pieces, sql[done:]])
+
+
+def _condition(sql: str, tokens: tuple[Token, ...], last: int) -> tuple[str | None, int]:
+    """What the FILTER clause behind a call says, if there is one; and where the call ends."""
+    if last + 1 >= len(tokens) or tokens[last + 1].text.lower() != "filter" or not _opens(tokens, last + 2):
+        return None, last
+    end = _closing(tokens, last + 2)
+    return _text(sql, tokens[last + 4 : end]), end  # after FILTER ( WHERE
+
+
+def _opens(tokens: tuple[Token, ...], place: int) -> bool:
+    return place < len(tokens) and tokens[place].token_type is TokenType.L_PAREN
+
+
+def _closing(tokens: tuple[Token, ...], opening: int) -> int:
+    depth = 0
+    for place in range(opening, len(tokens)):
+        depth += (tokens[place].token_type is TokenType.L_PAREN) - (tokens[place].token_type is TokenType.R_PAREN)
+        if depth == 0:
+            return place
+    raise AssertionError("sqlglot has read an expression with a bracket that is not closed")
+
+
+def _text(sql: str, tokens: tuple[Token, ...]) -> str:
+    return sql[tokens[0].start : tokens[-1].end + 1]
