@@ -148,11 +148,11 @@ class Node:
     def healthy(self) -> bool:
         return self.up and self._paused is None and self._rebuilding is None
 
-    @property
-    def whole(self) -> bool:
-        """Whether it can stand in for a peer that loses its disk."""
+    def whole_without(self, lost: str) -> bool:
+        """Whether it has all that it needs to go on when the disk of that node is lost."""
         return self.healthy and all(
-            (live := self._live(stream)) and not self._inlets[stream].orphaned(self._disk.inlets[stream], live)
+            (live := [copy for copy in self._live(stream) if copy != lost])
+            and not self._inlets[stream].orphaned(self._disk.inlets[stream], live)
             for stream in self.role.upstream
         )
 

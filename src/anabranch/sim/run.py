@@ -171,7 +171,7 @@ class _Run:
                 node.crash()
                 self._world.after(trouble.for_us, lambda: None if node.up else node.start())
             case Fault.DISK_LOSS:
-                node.crash(lose_disk=any(self._nodes[peer].whole for peer in node.role.peers))
+                node.crash(lose_disk=self._survives_without(node.name))
                 self._world.after(trouble.for_us, lambda: None if node.up else node.start())
             case Fault.DEAD_FOR_EVER:
                 node.crash()
@@ -183,6 +183,13 @@ class _Run:
                 self._world.after(trouble.for_us, lambda: node.slow_down(1))
             case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
                 self._spoil_link(trouble)
+
+    def _survives_without(self, lost: str) -> bool:
+        """Whether each fragment has a replica left that can go on: more than that is not promised."""
+        return all(
+            any(self._nodes[name].whole_without(lost) for name in replicas if name != lost)
+            for replicas in (JOINERS, SUMMERS)
+        )
 
     def _spoil_link(self, trouble: Trouble) -> None:
         assert trouble.other is not None
