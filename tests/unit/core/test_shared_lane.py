@@ -1,0 +1,286 @@
+"""Entry points that share a lane never disagree about an entry that was released, whatever happens between them."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from anabranch.core.shared_lane import (
+    Entered,
+    LaneCopy,
+    Lead,
+    Leading,
+    LeadWanted,
+    PeerReachable,
+    Release,
+    SharedLane,
+    StepDown,
+    StoreAsked,
+    Tell,
+    VoteAsked,
+)
+from anabranch.errors import InvariantBroken
+
+
+class Group:
+    """Some entry points, and the messages between them, which are lost, late, or come twice."""
+
+    def __init__(self, names: str = "abc", lane: type[SharedLane[str]] = SharedLane) -> None:
+        self.lanes = {name: lane(name, tuple(other for other in names if other != name)) for name in names}
+        self.copies: dict[str, LaneCopy[str]] = {name: LaneCopy() for name in names}
+        self.leading: dict[str, Leading | None] = dict.fromkeys(names)
+        self.under_way: list[Tell[str]] = []
+        self.agreed: dict[int, str] = {}
+        self.actions: list[Any] = []
+
+    def handle(self, name: str, event: Any) -> list[Any]:
+        copy, leading, actions = self.lanes[name].handle(self.copies[name], self.leading[name], event)
+        assert copy.released >= self.copies[name].released
+        self.copies[name], self.leading[name] = copy, leading
+        for action in actions:
+            if isinstance(action, Tell):
+                self.under_way.append(action)
+        self.check()
+        return [action for action in actions if not isinstance(action, Tell)]
+
+    def check(self) -> None:
+        for name, copy in self.copies.items():
+            for place, entry in enumerate(copy.between(0, copy.released), start=1):
+                agreed = self.agreed.setdefault(place, entry.content)
+                assert entry.content == agreed, f"{name} shows {entry.content} at {place}, another {agreed}"
+
+    def deliver(self, index: int = 0) -> list[Any]:
+        tell = self.under_way.pop(index)
+        return self.handle(tell.peer, tell.message)
+
+    def settle(self) -> list[Any]:
+        done: list[Any] = []
+        while self.under_way:
+            done += self.deliver()
+        return done
+
+    def crash(self, name: str) -> None:
+        self.leading[name] = None
+
+    def leader(self, name: str) -> bool:
+        leading = self.leading[name]
+        return leading is not None and leading.elected
+
+
+def test_a_leader_releases_what_a_majority_holds() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    assert Lead(term=1) in group.settle()
+    assert group.handle("a", Entered(contents=("x", "y"))) == []  # nobody else has them yet
+    assert group.deliver() == []
+    assert group.deliver(index=1) == [Release(through=2)]
+    group.settle()
+    group.handle("a", PeerReachable(peer="b"))
+    group.settle()
+    assert [group.copies[name].released for name in "ab"] == [2, 2]
+
+
+def test_one_alone_needs_nobody() -> None:
+    group = Group("a")
+    assert group.handle("a", LeadWanted()) == [Lead(term=1)]
+    assert group.handle("a", Entered(contents=("x",))) == [Release(through=1)]
+
+
+def test_one_of_three_alone_releases_nothing() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    group.settle()
+    group.handle("a", Entered(contents=("x",)))
+    group.under_way.clear()
+    assert group.copies["a"].released == 0
+    with pytest.raises(InvariantBroken, match="does not lead"):
+        group.handle("b", Entered(contents=("y",)))
+
+
+def test_who_holds_less_does_not_lead_and_the_old_leader_gives_way() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    group.settle()
+    group.handle("a", Entered(contents=("x",)))
+    group.under_way = [tell for tell in group.under_way if tell.peer == "b"]
+    group.settle()
+    assert group.copies["a"].released == 1
+    group.handle("c", LeadWanted())
+    actions = group.settle()
+    assert StepDown(term=2) in actions  # a hears of a later term
+    assert not group.leader("c")
+    group.handle("b", LeadWanted())
+    assert Lead(term=3) in group.settle()
+    assert [group.copies[name].held for name in "abc"] == [1, 1, 1]
+
+
+def test_what_was_not_released_gives_way_to_what_was() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    group.settle()
+    group.handle("a", Entered(contents=("lost", "lost too")))
+    group.under_way.clear()
+    group.handle("b", LeadWanted())
+    group.under_way = [tell for tell in group.under_way if tell.peer == "c"]
+    group.settle()
+    group.under_way.clear()
+    group.handle("b", Entered(contents=("kept",)))
+    group.settle()
+    assert [entry.content for entry in group.copies["a"].entries] == ["kept"]
+    assert group.agreed == {1: "kept"}
+
+
+CHANCES = ("deliver",) * 40 + ("enter",) * 5 + ("remind",) * 3 + ("lead", "lose", "lose", "twice", "crash")
+
+
+def run(seed: int, lane: type[SharedLane[str]] = SharedLane, names: str = "abc") -> Group:
+    random = Random(seed)
+    group = Group(names, lane)
+    for step in range(800):
+        match random.choice(CHANCES):
+            case "deliver" if group.under_way:
+                group.deliver(random.randrange(min(len(group.under_way), 6)))
+            case "enter":
+                leaders = [name for name in names if group.leader(name)]
+                if leaders:
+                    group.handle(random.choice(leaders), Entered(contents=(f"e{step}",)))
+            case "lead":
+                group.handle(random.choice(names), LeadWanted())
+            case "lose" if group.under_way:
+                group.under_way.pop(random.randrange(len(group.under_way)))
+            case "twice" if group.under_way:
+                group.under_way.append(random.choice(group.under_way))
+            case "crash":
+                group.crash(random.choice(names))
+            case "remind":
+                leaders = [name for name in names if group.leader(name)]
+                if leaders:
+                    leader = random.choice(leaders)
+                    group.handle(leader, PeerReachable(peer=random.choice(group.lanes[leader].peers)))
+    return group
+
+
+@pytest.mark.parametrize("names", ["abc", "abcde", "ab"])
+def test_no_two_ever_disagree(names: str) -> None:
+    released = sum(len(run(seed, names=names).agreed) for seed in range(150))
+    assert released > 1_000
+
+
+def test_in_the_end_all_hold_the_same() -> None:
+    for seed in range(50):
+        group = run(seed)
+        group.under_way.clear()
+        for name in sorted(group.copies, key=lambda name: group.copies[name].last, reverse=True):
+            group.handle(name, LeadWanted())
+            group.settle()
+            if group.leader(name):
+                break
+        group.handle(name, Entered(contents=("last",)))
+        group.settle()
+        for peer in group.lanes[name].peers:
+            group.handle(name, PeerReachable(peer=peer))
+        group.settle()
+        entries = {tuple(entry.content for entry in copy.entries) for copy in group.copies.values()}
+        assert len(entries) == 1
+        assert {copy.released for copy in group.copies.values()} == {group.copies[name].held}
+
+
+class VotesForAnyone(SharedLane[str]):
+    def handle(self, copy: Any, leading: Any, event: Any) -> Any:
+        if isinstance(event, VoteAsked):
+            event = VoteAsked(sender=event.sender, term=event.term, last=(1 << 60, 0))
+        return super().handle(copy, leading, event)
+
+
+class VotesTwice(SharedLane[str]):
+    def handle(self, copy: Any, leading: Any, event: Any) -> Any:
+        if isinstance(event, VoteAsked) and event.term == copy.term:
+            copy = LaneCopy(term=copy.term, entries=copy.entries, released=copy.released)
+        return super().handle(copy, leading, event)
+
+
+class ReleasesAlone(SharedLane[str]):
+    @property
+    def majority(self) -> int:
+        return 1
+
+
+class StoresAnything(SharedLane[str]):
+    """Takes entries without looking whether what it has before them is what the leader has."""
+
+    def handle(self, copy: Any, leading: Any, event: Any) -> Any:
+        if isinstance(event, StoreAsked) and event.after <= copy.held and event.term >= copy.term:
+            event = StoreAsked(
+                sender=event.sender,
+                term=event.term,
+                after=event.after,
+                after_term=copy.term_at(event.after),
+                entries=event.entries,
+                released=event.released,
+            )
+        return super().handle(copy, leading, event)
+
+
+class KeepsOldTerms(SharedLane[str]):
+    """Releases what it took over without proposing it under its own term."""
+
+    def _elected(self, copy: Any) -> Any:
+        held = copy.entries
+        copy, leading, actions = super()._elected(copy)
+        copy = LaneCopy(term=copy.term, leader=self.name, voted_for=self.name, entries=held, released=copy.released)
+        told = [self._ask_to_store(copy, leading, peer) for peer in self.peers]
+        return copy, leading, [*(action for action in actions if not isinstance(action, Tell)), *told]
+
+
+@pytest.mark.parametrize(
+    ("lane", "names"),
+    [(VotesForAnyone, "abc"), (VotesTwice, "abcde"), (ReleasesAlone, "abc"), (StoresAnything, "abc")],
+)
+def test_a_broken_rule_is_noticed(lane: type[SharedLane[str]], names: str) -> None:
+    def disagrees(seed: int) -> bool:
+        try:
+            run(seed, lane, names)
+        except (AssertionError, IndexError):
+            return True
+        return False
+
+    assert any(disagrees(seed) for seed in range(400))
+
+
+def take_over_twice(lane: type[SharedLane[str]]) -> Group:
+    """Raft's figure 8: an entry of an older term is on a majority, and one of a later term is on another server."""
+    group = Group("abcde", lane)
+
+    def among(names: str, name: str, event: Any) -> None:
+        """What happens while only these hear of each other."""
+        group.handle(name, event)
+        while group.under_way:
+            tell = group.under_way[0]
+            if tell.peer in names and tell.message.sender in names:
+                group.deliver()
+            else:
+                group.under_way.pop(0)
+
+    among("abc", "a", LeadWanted())
+    among("ab", "a", Entered(contents=("x",)))
+    among("cde", "e", LeadWanted())
+    among("e", "e", Entered(contents=("y",)))
+    among("abc", "a", LeadWanted())  # hears of the later term
+    among("abc", "a", LeadWanted())
+    for peer in "bc":
+        among("abc", "a", PeerReachable(peer=peer))
+    assert group.agreed == {1: "x"}
+    for _ in range(3):
+        among("bcde", "e", LeadWanted())
+    for peer in "bcd":
+        among("bcde", "e", PeerReachable(peer=peer))
+    return group
+
+
+def test_what_was_taken_over_is_safe_when_it_is_released() -> None:
+    group = take_over_twice(SharedLane)
+    assert not group.leader("e")
+    with pytest.raises(AssertionError, match="shows y"):
+        take_over_twice(KeepsOldTerms)
