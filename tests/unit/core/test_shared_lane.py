@@ -265,6 +265,7 @@ def take_over_twice(lane: type[SharedLane[str]]) -> Group:
 
     among("abc", "a", LeadWanted())
     among("ab", "a", Entered(contents=("x",)))
+    among("cde", "e", LeadWanted())  # in the term in which c has voted already
     among("cde", "e", LeadWanted())
     among("e", "e", Entered(contents=("y",)))
     among("abc", "a", LeadWanted())  # hears of the later term
