@@ -7,7 +7,7 @@ and in the middle the node is stopped and started again on its state.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,10 +26,14 @@ from anabranch.node.stages import StageRunner
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import stages
 from anabranch.reference.tuples import Tuple
+from anabranch.storage.state import LogSpec
 from tests.spark import running
 
 Segment = tuple[pa.Table | None, dict[str, int]]
 """Rows of a source, and its punctuations after them."""
+
+Chosen = Callable[[str, pa.Table], Sequence[int]]
+"""Of a source and its rows, the places of those that are read again."""
 
 HOUR_US = 3600 * 1_000_000
 """A boundary interval that never comes: what the lanes say is in the script alone."""
@@ -123,22 +127,32 @@ def replicate(first: Recording, state: Path, random: Random, **settings: Any) ->
 
     That is what a replica sees: the first of several copies of each tuple, whenever it arrives.
     """
+    return read_again(first, lambda _, rows: _another_order(rows, random), state, random, **settings)
+
+
+def read_again(
+    first: Recording, chosen: Chosen, state: Path, random: Random, *, settle_after: int | None = None, **settings: Any
+) -> Recording:
+    """A node with an empty state whose sources have the chosen rows, in that order, cut and interleaved anew.
+
+    It waits until everything is worked off after so many segments, or now and then.
+    """
     recording = Recording.of(first.diagram)
     with _noting_batches(recording), running(first.diagram, state, boundary_interval_us=HOUR_US, **settings) as node:
         _keep_everything(node)
         waiting: dict[str, list[Segment]] = {
             source.name: [
-                *_another_order(first.rows.get(source.name), node._logs[source.name][1].spec.origins, random),
+                *_segments(first.rows.get(source.name), chosen, node._logs[source.name][1].spec, random),
                 (None, dict.fromkeys(source.origins, CLOSED_US)),
             ]
             for source in first.diagram.sources
         }
-        while any(waiting.values()):
+        for number in range(1, 1 + sum(map(len, waiting.values()))):
             source = random.choice([name for name, segments in waiting.items() if segments])
             rows, punctuations = waiting[source].pop(0)
             with node._logs[source][0].transaction() as transaction:
                 transaction.append(source, rows, punctuations, now_us=0)
-            if random.random() < 0.05:
+            if number == settle_after or (settle_after is None and random.random() < 0.05):
                 _settle(node)
         _read_all(node, recording)
     return recording
@@ -160,14 +174,19 @@ def replay(first: Recording, state: Path, order: Sequence[int], **settings: Any)
     return recording
 
 
-def _another_order(rows: pa.Table | None, origins: Sequence[str], random: Random) -> list[Segment]:
-    """Segments of the same rows, and after each what is then true: nothing older is left of that origin."""
-    if rows is None:
-        return []
+def _another_order(rows: pa.Table, random: Random) -> list[int]:
     spread_us = random.choice((0, 2_000_000, 30_000_000, HOUR_US))
     times = rows.column(STIME).cast(pa.int64()).to_pylist()
-    names = [origins[code] for code in rows.column(ORIGIN).to_pylist()]
-    places = sorted(range(len(times)), key=lambda place: times[place] + random.uniform(0, spread_us))
+    return sorted(range(len(times)), key=lambda place: times[place] + random.uniform(0, spread_us))
+
+
+def _segments(rows: pa.Table | None, chosen: Chosen, log: LogSpec, random: Random) -> list[Segment]:
+    """Segments of these rows, and after each what is then true: nothing older is left of that origin."""
+    if rows is None:
+        return []
+    times = rows.column(STIME).cast(pa.int64()).to_pylist()
+    names = [log.origins[code] for code in rows.column(ORIGIN).to_pylist()]
+    places = list(chosen(log.name, rows))
     segments: list[Segment] = []
     while places:
         size = random.randint(1, 12)

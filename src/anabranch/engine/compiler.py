@@ -16,7 +16,7 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
-from anabranch.engine.count_windows import counted, summaries
+from anabranch.engine.count_windows import counted, summing
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
@@ -83,14 +83,14 @@ class _Compiler:
 
     def _compile_counting(self, box: Aggregate, chains: tuple[Chain, ...]) -> CompiledStage:
         """Rows come out of Spark's stream with their windows; they are summed up when the batch is there."""
-        scales = self._scales(box)
-
-        def finish(batch: DataFrame) -> DataFrame:
-            return self._hung(summaries(batch, box, self._origins, scales), chains)
-
         with self._naming(box):
             rows = counted(self._arrow(box.input), box, self._origins)
-            made = summaries(empty_batch(rows), box, self._origins, scales)
+            summaries = summing(rows, box, self._origins, self._scales(box))
+            made = summaries(empty_batch(rows))
+
+        def finish(batch: DataFrame) -> DataFrame:
+            return self._hung(summaries(batch), chains)
+
         return CompiledStage(self._stage, rows, chains, self._schemas(made, chains), finish)
 
     def _scales(self, box: Aggregate) -> Scales:

@@ -13,6 +13,8 @@ and one that spills adds in pieces; so what something decides by is computed exa
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
@@ -52,15 +54,19 @@ def counted(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
     return made.mapInArrow(unpack, schema)
 
 
-def summaries(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
-    """One tuple per window, from the rows of one batch."""
+def summing(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Callable[[DataFrame], DataFrame]:
+    """Makes one tuple per window of the rows of one batch. ``rows`` has the columns of such a batch.
+
+    The columns of the result are made here, once: each is several trips to the JVM, and a batch should not wait for
+    them.
+    """
     names = spelled(rows, box.by)
     keys = [F.col(quote(name)) for name in names]
     items = aggregate_columns(rows, box, scales)
     window = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
     identity = F.struct(*ROW_HEADER)
     ends = (F.min(identity).alias("_first"), F.max(identity).alias("_last"))
-    grouped = rows.withColumn(_WINDOW, window).groupBy(_WINDOW, *keys).agg(*ends, *[column for _, column in items])
+    made = [*ends, *[column for _, column in items]]
     types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
     parts = [(types[key], F.col(quote(key))) for key in names]
     parts += [*identity_parts(origins, "_first."), *identity_parts(origins, "_last.")]
@@ -69,7 +75,12 @@ def summaries(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales)
         F.lit(origins.code(box.name)).alias(ORIGIN),
         identity_hash("count", box.name, parts).alias(TID),
     )
-    return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
+    columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
+
+    def summaries(batch: DataFrame) -> DataFrame:
+        return batch.withColumn(_WINDOW, window).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
+
+    return summaries
 
 
 def _needed(frame: DataFrame, box: Aggregate) -> list[str]:

@@ -19,6 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues
+from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from anabranch.engine.counting import GROUP, ROWS, Integers, decode, encode, numbers, put_into_windows
 from anabranch.limits import SEGMENT_ROWS, WINDOW_PART_BYTES, WINDOW_PARTS
@@ -28,7 +29,11 @@ from anabranch.model.times import MS
 MADE: Final = f"{ROWS} binary"
 """What comes out: packed rows."""
 
-_SUMMARY: Final = "summary binary, timer_ms bigint"
+_SUMMARY: Final = StructType().add("summary", BinaryType()).add("timer_ms", LongType())
+_PART: Final = StructType().add("part", IntegerType())
+_PART_ROWS: Final = StructType().add("rows", BinaryType())
+"""As types, not as text: that would be sent to the JVM to be read, by every task."""
+
 _NEVER: Final = np.iinfo(np.int64).max
 _SHRINK: Final = 8
 """Parts are put together when they could be so many times larger: far from where they are divided."""
@@ -80,6 +85,8 @@ class Shard:
         return made
 
     def _divided(self, rows: pa.RecordBatch) -> dict[int, tuple[pa.RecordBatch]]:
+        if len(self._bytes) == 1:
+            return {0: (rows,)}
         parts = numbers(rows, GROUP[1]) & (len(self._bytes) - 1)  # their number is a power of two
         order = np.argsort(parts, kind="stable")
         found, starts = np.unique(parts[order], return_index=True)
@@ -126,7 +133,10 @@ class Shard:
 
 
 class CountWindows(StatefulProcessor):
-    """Spark's side of it: one shard at a time, visited when it has new rows or the punctuation has passed old ones."""
+    """Spark's side of it: one shard at a time, visited when it has new rows or the punctuation has passed old ones.
+
+    In a batch Spark calls it with new rows first, and then for the timers that the watermark has passed.
+    """
 
     def __init__(self, size: int, every: int) -> None:
         self._size = size
@@ -135,18 +145,24 @@ class CountWindows(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
         self._summary = handle.getValueState("summary", _SUMMARY)
-        self._rows = handle.getMapState("rows", "part int", "rows binary")
+        self._rows = handle.getMapState("rows", _PART, _PART_ROWS)
+        self._visited: dict[Any, int] = {}
+        """The watermark at which a shard was visited with its new rows."""
 
     def handleInputRows(
         self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
     ) -> Iterator[pd.DataFrame]:
         packed = [decode(value) for frame in rows for value in frame.iloc[:, -1]]
-        return self._visit(packed, timerValues.getCurrentWatermarkInMs())
+        watermark_ms = self._visited[key] = timerValues.getCurrentWatermarkInMs()
+        return self._visit(packed, watermark_ms)
 
     def handleExpiredTimer(
         self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
     ) -> Iterator[pd.DataFrame]:
-        return self._visit([], timerValues.getCurrentWatermarkInMs())
+        watermark_ms = timerValues.getCurrentWatermarkInMs()
+        if self._visited.get(key) == watermark_ms:  # just before, in the same batch: there is nothing left to do
+            return iter(())
+        return self._visit([], watermark_ms)
 
     def close(self) -> None:
         pass

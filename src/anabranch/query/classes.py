@@ -107,7 +107,7 @@ def judge(box: Box, order: Order) -> Judgement:
         case Union():
             return _judge_union(order)
         case Aggregate():
-            return _judge_aggregate(box)
+            return _judge_aggregate(box, order)
         case Join():
             return Judgement(OperatorClass.REPEATABLE, "one tuple of either input makes one, and there is no timeout")
         case Drop(predicate=None):
@@ -208,14 +208,26 @@ def _judge_union(order: Order) -> Judgement:
             return Judgement(OperatorClass.REPEATABLE, "its inputs are put into canonical order first")
 
 
-def _judge_aggregate(box: Aggregate) -> Judgement:
-    """Only where its windows lie keeps a deterministic box from converging."""
+def _judge_aggregate(box: Aggregate, order: Order) -> Judgement:
+    """Only where its windows lie keeps a deterministic box from converging.
+
+    A box that begins a window with every tuple makes no other windows of one sequence from a later point on. But two
+    lanes need not be read from the same time on, and tuples need not come in canonical order: then the first windows
+    are full without a tuple that is missing between the others.
+    """
     if not box.counts:
         reason = "a restart misses tuples in its first windows only: windows lie where 1970 puts them"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
-    if box.every_rows == 1:
-        return Judgement(OperatorClass.REPEATABLE, "a window begins with every tuple, so a restart makes the same ones")
-    return Judgement(OperatorClass.DETERMINISTIC, "a restart counts from another tuple, and its windows stay shifted")
+    if box.rows == 1:
+        return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
+    if box.every_rows != 1:
+        return Judgement(
+            OperatorClass.DETERMINISTIC, "a restart counts from another tuple, and its windows stay shifted"
+        )
+    if order is Order.CANONICAL:
+        return Judgement(OperatorClass.REPEATABLE, "a window begins with every tuple, and a restart lies between two")
+    reason = "a window begins with every tuple, and only the first may lack one between their own"
+    return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
 
 def _variations(box: Box) -> Iterator[str]:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
+from pyspark.sql.streaming.tws_tester import TwsTester
 
 from anabranch.engine import shards
-from anabranch.engine.counting import FROM, STIME, TO, put_into_windows
-from anabranch.engine.shards import Shard
+from anabranch.engine.counting import FROM, ROWS, STIME, TO, decode, encode, put_into_windows
+from anabranch.engine.shards import CountWindows, Shard
 from tests.unit.engine.test_counting import Row, batch, rows_in, rows_of_groups
 
 
@@ -117,3 +120,24 @@ def test_a_small_shard_is_one_part_and_one_trip_each_way() -> None:
     shard.visit([row(group, 1) for group in range(50)], 10)
     shard.visit([row(group, 11) for group in range(50)], 20)
     assert shard.parts.asked == ["put 0", "get 0", "put 0"]
+
+
+class Visited(CountWindows):
+    """Tells how often it goes to its state."""
+
+    visits = 0
+
+    def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
+        self.visits += 1
+        return super()._visit(new, watermark_ms)
+
+
+def test_a_timer_has_nothing_to_do_where_new_rows_came_in_the_same_batch() -> None:
+    processor = Visited(2, 2)
+    spark = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: 99)
+    spark.setWatermark(5)
+    spark.testInPandas(0, pd.DataFrame({ROWS: [encode(batch([row(7, 8_000), row(7, 12_000)]))]}))
+    timer = ((0,), TimerValues(0, 5), ExpiredTimerInfo(5))
+    assert (list(processor.handleExpiredTimer(*timer)), processor.visits) == ([], 1)
+    made = [time for value in spark.setWatermark(20)[ROWS] for _, _, time, *_ in numbered(decode(value))]
+    assert (made, processor.visits) == ([8_000, 12_000], 2), "in a later batch it wakes the rows that waited"

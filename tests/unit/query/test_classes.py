@@ -50,7 +50,12 @@ def test_the_alignment_of_windows_decides_the_class_of_an_aggregate() -> None:
     assert classes(s.aggregate("sum(v) AS v", window="2s", every="1s")) == [CONVERGENT] * 3
     assert classes(s.aggregate("sum(v) AS v", rows=4)) == [DETERMINISTIC] * 3
     assert classes(s.aggregate("sum(v) AS v", rows=4, every_rows=2)) == [DETERMINISTIC] * 3
-    assert classes(s.aggregate("sum(v) AS v", rows=4, every_rows=1)) == [REPEATABLE] * 3
+
+
+def test_a_window_from_every_tuple_depends_on_where_a_restart_may_lie() -> None:
+    s = source()
+    assert classes(s.aggregate("sum(v) AS v", rows=4, every_rows=1)) == [CONVERGENT, CONVERGENT, REPEATABLE]
+    assert classes(s.aggregate("sum(v) AS v", rows=1)) == [REPEATABLE] * 3
 
 
 @pytest.mark.parametrize(

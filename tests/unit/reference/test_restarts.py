@@ -31,7 +31,8 @@ JOIN = join("box", "a", "renamed", "k = k2", 3 * MS)
 TIME_WINDOW = aggregate("box", "a", "count(*) AS n, sum(v) AS v", ("k",), WINDOW_US, 2 * MS)
 THREES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3)
 SLIDING = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 1)
-ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING]
+ONES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 1, 1)
+ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES]
 
 Input = list[Tuple]
 inputs = st.lists(st.tuples(st.integers(1, 20), st.sampled_from("xy"), st.integers(0, 3)), min_size=1, max_size=14).map(
@@ -67,19 +68,20 @@ def of(operator_class: OperatorClass, order: Order = Order.NONE) -> Sequence[Box
 
 
 def names(box: Box) -> str:
-    return f"{type(box).__name__}-{getattr(box, 'every_rows', None) or ''}".strip("-")
+    return f"{type(box).__name__}-{getattr(box, 'rows', None) or ''}".strip("-")
 
 
 def test_every_class_is_tried() -> None:
     assert [names(box) for box in of(OperatorClass.REPEATABLE)] == [
         "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1",
     ]  # fmt: skip
-    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW]
+    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW, SLIDING]
     assert of(OperatorClass.DETERMINISTIC) == [THREES]
+    assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
     assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
 
 
-@pytest.mark.parametrize("box", of(OperatorClass.REPEATABLE), ids=names)
+@pytest.mark.parametrize("box", of(OperatorClass.REPEATABLE, Order.CANONICAL), ids=names)
 @given(a=inputs, b=inputs, cut_a=st.integers(0, 14), cut_b=st.integers(0, 14))
 def test_a_repeatable_box_makes_nothing_that_it_would_not_have_made(
     box: Box, a: Input, b: Input, cut_a: int, cut_b: int
@@ -90,24 +92,38 @@ def test_a_repeatable_box_makes_nothing_that_it_would_not_have_made(
     assert again <= whole
 
 
-@pytest.mark.parametrize("box", of(OperatorClass.CONVERGENT_CAPABLE), ids=names)
 @given(a=inputs, cut=st.integers(0, 14))
-def test_a_convergent_capable_box_comes_back_to_what_it_would_have_made(box: Box, a: Input, cut: int) -> None:
-    after = a[cut:]
+def test_windows_of_time_come_back_to_what_they_would_have_been(a: Input, cut: int) -> None:
     lost = max((each.stime for each in a[:cut]), default=0)
-    whole, again = run(box, a, []), run(box, after, [])
+    whole, again = run(TIME_WINDOW, a, []), run(TIME_WINDOW, a[cut:], [])
     settled = lost + WINDOW_US  # every window that began before has ended
     assert contents(each for each in again if each.stime > settled) == contents(
         each for each in whole if each.stime > settled
     )
 
 
+@given(a=inputs, cut=st.integers(0, 14))
+def test_windows_from_every_tuple_come_back_to_what_they_would_have_been(a: Input, cut: int) -> None:
+    lost = max((each.stime for each in a[:cut]), default=0)
+    settled = {}  # when a group has had as many tuples as a window after the last that was lost
+    for group in "xy":
+        later = sorted(each.stime for each in a if each.stime > lost and each.values["k"] == group)
+        settled[group] = later[2] if len(later) > 2 else END_US
+    whole, again = (
+        contents(each for each in made if each.stime > settled[str(each.values["k"])])
+        for made in (run(SLIDING, a, []), run(SLIDING, a[cut:], []))
+    )
+    assert again == whole
+
+
 def test_a_convergent_capable_box_may_make_others_first() -> None:
     a = [row("?", MS, 1, k="x", v=1), row("?", MS, 2, k="x", v=2)]
     assert not contents(run(TIME_WINDOW, a[1:], [])) <= contents(run(TIME_WINDOW, a, []))
+    late = [row("?", MS * time, number, k="x", v=1) for number, time in enumerate((2, 1, 3, 4))]
+    assert not contents(run(SLIDING, late[1:], [])) <= contents(run(SLIDING, late, [])), "the second, between others"
 
 
-@pytest.mark.parametrize("box", [TIME_WINDOW, THREES, SLIDING, *of(OperatorClass.REPEATABLE)], ids=names)
+@pytest.mark.parametrize("box", ALL, ids=names)
 @given(a=inputs, b=inputs, data=st.data())
 def test_a_deterministic_box_makes_the_same_of_the_same_in_whatever_order_it_came(
     box: Box, a: Input, b: Input, data: st.DataObject

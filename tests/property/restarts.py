@@ -1,0 +1,244 @@
+"""Restarts from an empty state, and what a class promises of them: section 3.2 of the high-availability paper.
+
+One run serves many restarts, because each has an epoch of stream time to itself: windows and joins are shorter than the
+silence between epochs, and no group comes twice. The failure-free run reads all epochs. The run that is held against
+it begins with an empty state, in the middle of the input, and reads of each epoch only what comes after some point.
+
+Every source numbers the rows of an epoch in a column of its own name, and every box carries the numbers on: of each
+tuple that comes out, the smallest number of what it was made of, and the earliest time. So it can be said of a tuple of
+the failure-free run whether the other one read all that it needs to make it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from random import Random
+
+import pyarrow as pa
+
+import anabranch as ab
+from anabranch.model.header import STIME
+from anabranch.query.boxes import Box, Diagram, Maker
+from anabranch.query.classes import OperatorClass, Order
+from anabranch.reference.tuples import Tuple
+from tests.recording import Push, Recording
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+START_US = round(START.timestamp()) * 1_000_000
+EPOCH_S = 60
+BUSY_S = 20
+"""The part of an epoch that has rows."""
+LOST_S = 6
+"""The part of it in which a restart may lie: there is much to come after it."""
+DISORDER_S = 2
+Lane = tuple[str, str | None]
+LANES: Sequence[Lane] = (("a", "left"), ("a", "right"), ("b", None))
+
+_MADE_OF = "min(a) AS a, min(b) AS b, min(since) AS since, count(*) AS n, sum(v) AS v"
+
+
+def every_box(*, long: bool) -> Diagram:
+    """Each box has an output of its own, and reads nothing but sources. In a long run there are more windows."""
+    query = ab.Query("classes")
+    columns = "k string, v int, a int, b int, since timestamp"
+    a = query.source("a", columns, time="since", disorder=f"{DISORDER_S}s", producers=("left", "right"))
+    b = query.source("b", columns, time="since")
+    right = b.map("k AS k2, b AS b2, since AS since2", name="right")
+    pairs = a.join(right, on="k = k2", within="3s", name="join")
+    boxes = [
+        a.filter("v > 1", name="filter"),
+        a.map("v * 2 AS v, a, b, since", name="map"),
+        a.drop(0.4, seed=7, name="drop_some"),
+        a.drop("v = 2", name="drop_twos"),
+        query.union(a, b, name="union"),
+        a.aggregate(_MADE_OF, by="k", window="4s", every="2s", name="sliding"),
+        a.aggregate(_MADE_OF, by="k", rows=3, name="threes"),
+        a.aggregate(_MADE_OF, by="k", rows=3, every_rows=1, name="from_every_tuple"),
+    ]
+    if long:
+        boxes += [
+            a.aggregate(_MADE_OF, by="k", window="4s", name="tumbling"),
+            a.aggregate(_MADE_OF, by="k", rows=4, every_rows=2, name="overlapping"),
+            a.aggregate(_MADE_OF, by="k", rows=1, name="ones"),
+        ]
+    for stream in boxes:
+        query.output(output_of(stream.arrow.box), stream)
+    query.output(output_of("join"), pairs.map("k, a, b2 AS b, least(since, since2) AS since", name="made_of"))
+    return query.diagram()
+
+
+def output_of(box: str) -> str:
+    return f"{box}_out"
+
+
+def boxes_with_outputs(diagram: Diagram) -> list[Box]:
+    names = {output.name for output in diagram.outputs}
+    return [box for box in diagram.boxes if output_of(box.name) in names]
+
+
+def script(random: Random, epochs: int) -> list[Push]:
+    """Rows of all lanes, in disorder where it is allowed; of each epoch those of ``a`` before those of ``b``."""
+    steps = [
+        push
+        for epoch in range(epochs)
+        for source in ("a", "b")
+        for push in _pushes(random, source, [lane for lane in LANES if lane[0] == source], epoch)
+    ]
+    return [*steps, *(Push(source=source, producer=producer, close=True) for source, producer in LANES)]
+
+
+def _pushes(random: Random, source: str, lanes: Sequence[Lane], epoch: int) -> Iterator[Push]:
+    """The rows of a source in an epoch, numbered as they come."""
+    ready = {lane: _rows(random, source, epoch) for lane in lanes}
+    number = count()
+    while any(ready.values()):
+        lane = random.choice([lane for lane, rows in ready.items() if rows])
+        size = random.randint(8, 12)
+        taken, ready[lane] = ready[lane][:size], ready[lane][size:]
+        yield Push(source=source, producer=lane[1], rows=tuple({**row, source: next(number)} for row in taken))
+
+
+def _rows(random: Random, source: str, epoch: int) -> list[dict[str, object]]:
+    seconds = [random.randrange(2 * BUSY_S) / 2 for _ in range(BUSY_S)]
+    disorder_s = DISORDER_S if source == "a" else 0
+    seconds.sort(key=lambda second: second + random.uniform(0, disorder_s * 0.99))
+    return [
+        {
+            "k": f"{random.choice('xy')}{epoch}",
+            "v": random.randint(0, 3),
+            "a": None,
+            "b": None,
+            "since": START + timedelta(seconds=epoch * EPOCH_S + second),
+        }
+        for second in seconds
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restart:
+    """Where an epoch is begun: after so many rows of each source, or at one time of all, whose rows are in order then.
+    With neither it is read from its beginning."""
+
+    epoch: int
+    lost: Mapping[str, int] = field(default_factory=dict)
+    since_us: int = 0
+
+    def read_again(self, source: str, rows: pa.Table) -> list[int]:
+        """The places of the rows of a source that are read, in the order in which they are."""
+        times = times_of(rows)
+        places = [
+            place
+            for place, (number, time) in enumerate(zip(rows.column(source).to_pylist(), times, strict=True))
+            if epoch_of(time) == self.epoch and number >= self.lost.get(source, 0) and time >= self.since_us
+        ]
+        return sorted(places, key=times.__getitem__) if self.since_us else places
+
+    def has_all_of(self, each: Tuple) -> bool:
+        """Whether everything that a tuple was made of is read."""
+        numbers = [(source, each.values[source]) for source in ("a", "b")]
+        return each.values["since"] >= self.since_us and all(
+            number is None or number >= self.lost.get(source, 0) for source, number in numbers
+        )
+
+    def lost_until(self, whole: Recording) -> int:
+        """The time of the latest row that is not read; the epoch's beginning if all are."""
+        lost = [
+            time
+            for source, rows in whole.rows.items()
+            for place, time in enumerate(times_of(rows))
+            if epoch_of(time) == self.epoch and place not in set(self.read_again(source, rows))
+        ]
+        return max(lost, default=START_US + self.epoch * EPOCH_S * 1_000_000)
+
+    def is_in(self, order: Order) -> bool:
+        """Whether there is such a restart where streams have this order."""
+        match order:
+            case Order.ARRIVAL:
+                return not self.since_us
+            case Order.NONE:
+                return True
+            case Order.CANONICAL:
+                return not self.lost
+
+
+def random_restarts(random: Random, whole: Recording, epochs: int) -> list[Restart]:
+    """After the first epoch, which is lost: in turn after some rows of each source, at a time, and at the beginning."""
+    kinds = [_after_rows, _at_a_time, lambda _, __, epoch: Restart(epoch=epoch)]
+    return [kinds[(epoch - 1) % 3](random, whole, epoch) for epoch in range(1, epochs)]
+
+
+def _after_rows(random: Random, whole: Recording, epoch: int) -> Restart:
+    """In each source at another row, none of them so late that there were nothing to come back to."""
+    latest = START_US + (epoch * EPOCH_S + LOST_S) * 1_000_000
+    early = {
+        source: sum(epoch_of(time) == epoch and time < latest for time in times_of(rows))
+        for source, rows in whole.rows.items()
+    }
+    return Restart(epoch=epoch, lost={source: random.randint(1, rows) for source, rows in early.items()})
+
+
+def _at_a_time(random: Random, whole: Recording, epoch: int) -> Restart:
+    """Between the beginnings of two windows, or every box would be repeatable."""
+    second = epoch * EPOCH_S + random.choice((1.5, 3.0, 4.5, 5.0))
+    return Restart(epoch=epoch, since_us=START_US + round(second * 1_000_000))
+
+
+def times_of(rows: pa.Table) -> list[int]:
+    return rows.column(STIME).cast(pa.int64()).to_pylist()  # type: ignore[no-any-return]
+
+
+def epoch_of(time_us: int) -> int:
+    return (time_us - START_US) // (EPOCH_S * 1_000_000)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runs:
+    """The failure-free run, and the one that began with an empty state."""
+
+    whole: Recording
+    again: Recording
+    restarts: Sequence[Restart]
+
+
+def broken(box: Box, found: OperatorClass, order: Order, runs: Runs) -> list[str]:
+    """What is wrong with saying that a box has this class, where streams have this order."""
+    faults = []
+    for restart in runs.restarts:
+        if restart.is_in(order):
+            before, after = (_epoch(run, box, restart.epoch) for run in (runs.whole, runs.again))
+            for what, wanted, made in _promises(found, restart, runs.whole, before, after):
+                fault = _difference(wanted, made, in_sequence=order is Order.ARRIVAL and not isinstance(box, Maker))
+                if fault:
+                    faults.append(f"{box.name} is not {found} {order.value}: {restart}, {what}: {fault}")
+    return faults
+
+
+def _epoch(run: Recording, box: Box, epoch: int) -> list[Tuple]:
+    return [each for each in run.streams[output_of(box.name)].tuples if epoch_of(each.values["since"]) == epoch]
+
+
+def _promises(
+    found: OperatorClass, restart: Restart, whole: Recording, before: list[Tuple], after: list[Tuple]
+) -> Iterator[tuple[str, list[Tuple], list[Tuple]]]:
+    """What a class promises, and with it all that more general ones do: tuples that should be equal."""
+    if found <= OperatorClass.DETERMINISTIC and not restart.lost and not restart.since_us:
+        yield "from the same beginning", before, after
+    if found <= OperatorClass.CONVERGENT_CAPABLE:
+        settled = (restart.lost_until(whole) + max(each.stime for each in before)) // 2
+        yield "in the end", *([each for each in tuples if each.stime > settled] for tuples in (before, after))
+    if found <= OperatorClass.REPEATABLE:
+        yield "made again", [each for each in before if restart.has_all_of(each)], after
+
+
+def _difference(wanted: list[Tuple], made: list[Tuple], *, in_sequence: bool) -> str | None:
+    expected, got = [each.content for each in wanted], [each.content for each in made]
+    more, less = Counter(got) - Counter(expected), Counter(expected) - Counter(got)
+    if not expected:
+        return "nothing to compare"
+    if more or less:
+        return f"{more.total()} tuples too much and {less.total()} missing of {len(expected)}"
+    return "the same tuples in another order" if in_sequence and expected != got else None
