@@ -19,7 +19,7 @@ from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.hashing import identity_hash
 from anabranch.engine.run import journal_frame
-from anabranch.engine.session import REQUIRED, SparkSettings, open_session
+from anabranch.engine.session import REQUIRED, SparkSettings, open_session, worker_sockets
 from anabranch.engine.watermark import control_rows_pass, punctuated
 from anabranch.model import identity
 from anabranch.query.files import load
@@ -82,6 +82,25 @@ def test_a_setting_that_carries_a_guarantee_cannot_be_changed(key: str) -> None:
 
 def test_any_other_setting_is_the_users(session: SparkSession) -> None:
     assert SparkSettings(conf={"spark.sql.shuffle.partitions": "7"}).effective()["spark.sql.shuffle.partitions"] == "7"
+
+
+def test_spark_takes_the_longest_directory_for_sockets_that_we_give_it(session: SparkSession) -> None:
+    jvm = session.sparkContext._jvm
+    assert jvm is not None
+    setting = getattr(jvm.org.apache.spark.internal.config, "Python$").__getattr__("MODULE$")
+    entry = setting.PYTHON_UNIX_DOMAIN_SOCKET_DIR()
+
+    def taken(directory: str) -> bool:
+        conf = jvm.org.apache.spark.SparkConf(False).set(entry.key(), directory)
+        try:
+            conf.get(entry)
+        except Exception:
+            return False
+        return True
+
+    longest = "/tmp/" + "x" * 55
+    assert worker_sockets(Path(longest)) != worker_sockets(Path(longest + "x"))
+    assert (taken(longest), taken(longest + "xx")) == (True, False)
 
 
 def compile_one(session: SparkSession, query: ab.Query) -> CompiledStage:

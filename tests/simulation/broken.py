@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
+from anabranch.core.shared_lane import SharedLane
+from anabranch.sim.messages import Pushed
 from anabranch.sim.node import Protocol
 
 
@@ -26,7 +28,16 @@ class Forgetful(Inlet):
         return forgotten, actions
 
 
+class Hasty(SharedLane[Pushed]):
+    """Shows an entry to replicas before a peer has it."""
+
+    @property
+    def majority(self) -> int:
+        return 1
+
+
 BROKEN = {
+    "entries shown before a peer has them": Protocol(lane=Hasty),
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
     "inlet state not durable": Protocol(keeps_inlets=False),

@@ -64,7 +64,7 @@ class Plan:
 
 
 FULL: Final = Plan(
-    rows=5_000_000, rounds=3, warm_rows=200_000, warm_rounds=1, flow_s=8, backlog_rows=10_000_000, conf=CONF
+    rows=10_000_000, rounds=3, warm_rows=2_000_000, warm_rounds=0, flow_s=8, backlog_rows=10_000_000, conf=CONF
 )
 QUICK: Final = Plan(
     rows=200_000,

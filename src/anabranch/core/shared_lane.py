@@ -9,7 +9,8 @@ leader, or under an older term, was never released, and gives way.
 
 This is Raft's log (elections by log, one leader per term, majority before release) with two differences. A leader does
 not wait for an entry of its own term before it releases older ones: it gives them its own term first, which is the
-same as proposing them. And nobody holds elections by himself: whoever has something to say to the lane does.
+same as proposing them. And there are no elections for their own sake: who has something to say to the lane asks to
+lead it, and so does, after a while, who holds something of a leader that has fallen silent.
 
 ``SharedLane.handle`` is the one door. The state it returns is stored before its actions are carried out.
 """

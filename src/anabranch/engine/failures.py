@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from anabranch.errors import EngineError
 from anabranch.query.boxes import Diagram, sql_of
 from anabranch.query.graph import Stage, boxes_of
 
@@ -69,6 +70,16 @@ def root_cause(error: Exception) -> str:
     while java.getCause() is not None:
         java = java.getCause()
     return str(java.toString())
+
+
+@contextmanager
+def told_in_short(what: str) -> Iterator[None]:
+    """What Spark raises while it does ``what``, in words that outlive the session: its own need the JVM."""
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        cause = root_cause(error)
+        raise EngineError(f"Spark could not {what}: {in_short(cause)}", remedy=remedy(cause)) from error
 
 
 def in_short(text: str, limit: int = 600) -> str:

@@ -31,7 +31,7 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.failures import failed_where, in_short, remedy, root_cause
+from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
@@ -135,14 +135,16 @@ class StageRun:
                 rows=rows.get(stream, ALL_ROWS),
             )
 
-        self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
+        with told_in_short(f"compile stage {stage.name}"):
+            self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
 
     def start(self, sink: Sink, logged: int | None) -> None:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning."""
         self._sink = sink
         self._plan_checked = self._state_checked = False
         spark_checkpoint.roll_back(self._checkpoint, logged)
-        self._query.start(self.compiled.frame, self._hand_over)
+        with told_in_short(f"start stage {self.compiled.stage.name}"):
+            self._query.start(self.compiled.frame, self._hand_over)
 
     def has_open_batch(self) -> bool:
         """Whether a batch is under way that Spark has not committed."""

@@ -81,8 +81,8 @@ JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss16m -Djdk.lang.Process.launchMecha
 
 _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
-_SOCKET_DIRECTORY_BYTES: Final = 107 - len("/.12345678-1234-1234-1234-123456789012.sock")
-"""What the system allows for the path of a socket, less the name that Spark gives it."""
+_SOCKET_DIRECTORY_BYTES: Final = 60
+"""What Spark accepts as the directory of its sockets. It is less than what the system allows."""
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 

@@ -26,6 +26,10 @@ class Fault(Enum):
     CUT = "cut"
     SLOW_LINK = "slow link"
     ENTRY_CRASH = "entry point crash"
+    ENTRY_PAUSE = "entry point pause"
+    ENTRY_DEAD = "entry point dead for ever"
+    PRODUCER_DEAD = "producer dead for ever"
+    SITE_DEAD = "producer and entry point dead for ever"
     DEAD_FOR_EVER = "dead for ever"
 
     def __str__(self) -> str:
@@ -51,6 +55,7 @@ def random_troubles(
     world: World,
     fragments: tuple[tuple[str, ...], ...],
     entries: tuple[str, ...],
+    producers: tuple[str, ...],
     client: str,
     kinds: frozenset[Fault],
 ) -> list[Trouble]:
@@ -81,11 +86,29 @@ def random_troubles(
             one, other = random.sample(nodes, 2)
             at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(100 * MS, 4 * SECOND)
             troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=one, other=other))
-    for entry in entries:
-        if Fault.ENTRY_CRASH in kinds and random.random() < 0.5:
-            at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(50 * MS, 3 * SECOND)
-            troubles.append(Trouble(fault=Fault.ENTRY_CRASH, at_us=at_us, for_us=for_us, node=entry))
+    troubles += _of_entry_points(world, entries, producers, kinds)
     return sorted(troubles, key=lambda trouble: trouble.at_us)
+
+
+def _of_entry_points(
+    world: World, entries: tuple[str, ...], producers: tuple[str, ...], kinds: frozenset[Fault]
+) -> list[Trouble]:
+    """One entry point at a time is in trouble: of three, two must be there. A site that dies is one of them."""
+    random = world.random
+    troubles: list[Trouble] = []
+    for_ever = [kind for kind in (Fault.ENTRY_DEAD, Fault.PRODUCER_DEAD, Fault.SITE_DEAD) if kind in kinds]
+    last = random.choice(for_ever) if for_ever and random.random() < 0.5 else None
+    end_us = random.randrange(BEGIN_US, END_US) if last else END_US
+    passing = [kind for kind in (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE) if kind in kinds]
+    now_us = BEGIN_US
+    while passing and (now_us := now_us + random.randrange(300 * MS, 8 * SECOND)) < end_us - 3 * SECOND:
+        for_us = random.randrange(50 * MS, 3 * SECOND)
+        troubles.append(Trouble(fault=random.choice(passing), at_us=now_us, for_us=for_us, node=random.choice(entries)))
+        now_us += for_us
+    if last is not None:
+        node = random.choice(entries if last is Fault.ENTRY_DEAD else producers)
+        troubles.append(Trouble(fault=last, at_us=end_us, for_us=0, node=node))
+    return troubles
 
 
 def parse_kinds(text: str | None) -> frozenset[Fault]:

@@ -13,6 +13,59 @@ from anabranch.reference.tuples import Tuple
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pushed:
+    """One entry of a lane: tuples, and what the lane promises after them."""
+
+    tuples: tuple[Tuple, ...]
+    promise_us: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Register:
+    """From a producer that wants to push to a lane here."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    """``following`` is the place of the next entry."""
+
+    origin: str
+    following: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Push:
+    origin: str
+    place: int
+    entry: Pushed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accepted:
+    """Everything up to this place is released."""
+
+    origin: str
+    through: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Not here, or not now: register again, here or elsewhere."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BetweenEntryPoints:
+    """What entry points say to each other about a lane."""
+
+    origin: str
+    message: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Subscribe:
     stream: str
     life: str

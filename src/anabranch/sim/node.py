@@ -15,9 +15,11 @@ import numpy as np
 from anabranch.core import inlet as inlets
 from anabranch.core import readers as logs
 from anabranch.core import rebuild
+from anabranch.core import shared_lane as lanes
 from anabranch.core.identities import Header
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.ledger import Decision, decide
+from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.query.boxes import Diagram
@@ -36,6 +38,8 @@ LOCAL: Final = "local"
 RETRY_US: Final = 500 * MS
 PATIENCE_US: Final = 1_500 * MS
 """How long a rebuild waits for an answer."""
+SILENT_US: Final = 2_000 * MS
+"""How long a leader may be silent, at least, before somebody asks to lead in its place."""
 ORPHANED_US: Final = 4_000 * MS
 TRIM_US: Final = 300 * MS
 BATCH_TUPLES: Final = 12
@@ -54,8 +58,8 @@ class Disk:
     tapes: Mapping[str, Tape] = field(default_factory=dict)
     """Journals by the name of their stream, and logs; a stream is one or the other."""
     checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
-    numbers: Mapping[str, int] = field(default_factory=dict)
-    """At an entry point: the last number of each lane."""
+    lanes: Mapping[str, LaneCopy[say.Pushed]] = field(default_factory=dict)
+    """At an entry point, by origin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +70,8 @@ class Role:
     stages: tuple[Stage, ...] = ()
     upstream: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per stream that comes from elsewhere, the nodes that have a copy."""
-    sources: tuple[str, ...] = ()
-    """The streams for which the node is an entry point."""
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    """At an entry point: the source of each lane, by origin."""
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per stream that is read elsewhere, the nodes that do."""
@@ -82,6 +86,7 @@ class Protocol:
     """What a node goes by. A test breaks one rule after the other, to see that it is noticed."""
 
     inlet: type[Inlet] = Inlet
+    lane: type[SharedLane[say.Pushed]] = SharedLane
     acknowledges_after_commit: bool = True
     keeps_inlets: bool = True
     """Whether the state of an inlet is durable with its journal."""
@@ -104,6 +109,7 @@ class Node:
         self._observer = observer
         self._protocol = protocol
         self._inlets = {s: protocol.inlet(s, role.origins[s]) for s in role.upstream}
+        self._shared = {origin: protocol.lane(name, role.peers) for origin in role.lanes}
         self._births = 0
         self._runs = 0
         self.up = False
@@ -128,6 +134,11 @@ class Node:
         self._rebuilding: rebuild.RebuildState | None = None
         self._rebuild_step = 0
         self._orphaned_since: int | None = None
+        self._leading: dict[str, Leading | None] = dict.fromkeys(self.role.lanes)
+        self._producers: dict[str, str] = {}
+        """Who pushes to a lane here."""
+        self._heard_us = dict.fromkeys(self.role.lanes, self._world.now_us)
+        """When a leader was last heard of."""
         self._engines = {
             stage.name: Engine(self.role.diagram, stage, self._memory.checkpoints[stage.name])
             for stage in self.role.stages
@@ -136,6 +147,7 @@ class Node:
         self._tell("starts")
         self._every(RETRY_US, self._subscribe_all)
         self._every(TRIM_US, self._trim)
+        self._every(RETRY_US, self._look_after_lanes)
         self._subscribe_all()
         for stage in self.role.stages:
             self._work(stage)
@@ -143,6 +155,13 @@ class Node:
     @property
     def rebuilding(self) -> bool:
         return self.up and self._rebuilding is not None
+
+    @property
+    def slow(self) -> bool:
+        return self._slow > 1
+
+    def reads(self, stream: str, copy: str) -> bool:
+        return self.healthy and bool(self._reading.get((stream, copy)))
 
     @property
     def healthy(self) -> bool:
@@ -165,7 +184,7 @@ class Node:
         life = f"{self.name}.{self._births if self._protocol.reserves else 1}"
         tapes = {stream: Tape.new(stream, life, self._stages_reading(stream)) for stream in self.role.upstream}
         made = [target.stream for stage in self.role.stages for target in stage.targets]
-        for stream in (*self.role.sources, *made):
+        for stream in (*sorted(set(self.role.lanes.values())), *made):
             readers = [*self.role.readers.get(stream, ()), *self._stages_reading(stream)]
             tapes[stream] = Tape.new(stream, life, readers)
         return Disk(
@@ -173,6 +192,7 @@ class Node:
             inlets=dict.fromkeys(self.role.upstream, inlets.NEW_READER),
             tapes=tapes,
             checkpoints={stage.name: Checkpoint(lineage=life) for stage in self.role.stages},
+            lanes=dict.fromkeys(self.role.lanes, LaneCopy()),
         )
 
     def _stages_reading(self, stream: str) -> list[str]:
@@ -372,7 +392,7 @@ class Node:
             for action in actions:
                 if isinstance(action, logs.CutOff):
                     self._tell(f"cuts {action.reader} off from {stream}")
-                    self._observer.cut_off(self.name, action.reader)
+                    self._observer.cut_off()
                     self._serving.pop((action.reader, stream), None)
                     self._send(action.reader, say.End(stream=stream))
                 elif isinstance(action, logs.TrimThrough):
@@ -388,16 +408,73 @@ class Node:
 
     # --- entering --------------------------------------------------------------------------------------------------
 
-    def push(self, stream: str, tuples: list[Tuple], promises: Punctuations, answer: Apply) -> None:
-        """Entries of a producer, which is answered when they are durable; those that are here already are skipped."""
-        if self._is_full(stream):
-            return  # it will send them again
-        tape, numbers = self._memory.tapes[stream], dict(self._memory.numbers)
-        fresh = [each for each in tuples if each.tid > numbers.get(each.origin, 0)]
-        raised = {origin: max(time, tape.promises.get(origin, 0)) for origin, time in promises.items()}
-        numbers.update((each.origin, each.tid) for each in fresh)
-        disk = replace(self._memory, numbers=numbers)
-        self._transact(self._with_tape(disk, tape.append(fresh, raised)), answer)
+    def _registered(self, producer: str, origin: str) -> None:
+        self._producers[origin] = producer
+        leading = self._leading[origin]
+        if leading is not None and leading.elected:
+            self._welcome(origin)
+        else:
+            self._about_lane(origin, lanes.LeadWanted())
+
+    def _welcome(self, origin: str) -> None:
+        producer = self._producers.get(origin)
+        if producer is not None:
+            copy = self._disk.lanes[origin]
+            self._send(producer, say.Accepted(origin=origin, through=copy.released))
+            self._send(producer, say.Registered(origin=origin, following=copy.held + 1))
+
+    def _pushed(self, producer: str, push: say.Push) -> None:
+        leading, copy = self._leading[push.origin], self._memory.lanes[push.origin]
+        leads = leading is not None and leading.elected and self._producers.get(push.origin) == producer
+        if not leads or push.place > copy.held + 1:
+            self._send(producer, say.Refused(origin=push.origin))
+        elif push.place == copy.held + 1 and not self._is_full(self.role.lanes[push.origin]):
+            self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
+        elif push.place <= copy.released:
+            self._send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
+        """One transaction: the copy of the lane, and the log with what is released of it."""
+        before = self._memory.lanes[origin]
+        after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
+        disk = replace(self._memory, lanes={**self._memory.lanes, origin: after})
+        source = self.role.lanes[origin]
+        for entry in after.between(before.released, after.released):
+            pushed = entry.content
+            raised = {origin: pushed.promise_us}
+            disk = self._with_tape(disk, disk.tapes[source].append(pushed.tuples, raised))
+
+        def carry_out() -> None:
+            for action in actions:
+                match action:
+                    case lanes.Tell():
+                        self._send(action.peer, say.BetweenEntryPoints(origin=origin, message=action.message))
+                    case lanes.Lead():
+                        self._tell(f"leads {origin} in term {action.term}")
+                        self._welcome(origin)
+                    case lanes.StepDown():
+                        producer = self._producers.pop(origin, None)
+                        if producer is not None:
+                            self._send(producer, say.Refused(origin=origin))
+                    case lanes.Release():
+                        producer = self._producers.get(origin)
+                        if producer is not None:
+                            self._send(producer, say.Accepted(origin=origin, through=action.through))
+
+        if after is not before or actions:
+            self._transact(disk, carry_out)
+
+    def _look_after_lanes(self) -> None:
+        """A leader reminds its peers; who holds something of a leader that is silent asks to lead in its place."""
+        for origin, leading in self._leading.items():
+            copy = self._memory.lanes[origin]
+            silent_us = self._world.now_us - self._heard_us.get(origin, 0)
+            if leading is not None:
+                for peer in self.role.peers:
+                    self._about_lane(origin, lanes.PeerReachable(peer=peer))
+            elif copy.held > copy.released and silent_us > SILENT_US + self._world.random.randrange(SILENT_US):
+                self._heard_us[origin] = self._world.now_us
+                self._about_lane(origin, lanes.LeadWanted())
 
     # --- stages ----------------------------------------------------------------------------------------------------
 
@@ -496,7 +573,7 @@ class Node:
     # --- rebuild ---------------------------------------------------------------------------------------------------
 
     def _begin_rebuild(self, reason: str) -> None:
-        if not self.role.peers or self._rebuilding is not None:
+        if not self.role.stages or self._rebuilding is not None:
             return
         self._tell(f"is rebuilt: {reason}")
         self._births += 1
@@ -592,6 +669,14 @@ class Node:
         ):
             return
         match message:
+            case say.Register():
+                self._registered(sender, message.origin)
+            case say.Push():
+                self._pushed(sender, message)
+            case say.BetweenEntryPoints():
+                if isinstance(message.message, lanes.StoreAsked):
+                    self._heard_us[message.origin] = self._world.now_us
+                self._about_lane(message.origin, message.message)
             case say.Subscribe():
                 self._subscribed(sender, message)
             case say.Acknowledgement():

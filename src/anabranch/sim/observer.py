@@ -1,14 +1,20 @@
-"""Sees everything that becomes durable anywhere, and tells the checkers, which know what it should have been."""
+"""Sees everything that becomes durable anywhere, and tells the checkers.
+
+Some of them look while it happens. The others must know what should have come out, which is known when all is over:
+only then it is clear which entries of a producer that died were kept. So what they look at is noted, and judged later.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from anabranch.model.punctuation import Punctuations
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.tape import Segment, Tape
 from anabranch.sim.truth import Identity
+from anabranch.sim.world import SECOND, World
 
 if TYPE_CHECKING:
     from anabranch.sim.node import Disk
@@ -18,33 +24,58 @@ class Broken(AssertionError):
     """A guarantee did not hold."""
 
 
-class Checker(Protocol):
-    """One guarantee. Every method is called when something has become durable; any may raise ``Broken``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Passed:
+    """An inlet let a segment through; ``before`` and ``promised`` is what it let through and promised until then."""
 
-    def passed(
-        self, node: str, stream: str, tuples: Sequence[Tuple], before: frozenset[Identity], promised: Punctuations
-    ) -> None:
-        """An inlet let these through; ``before`` and ``promised`` is what it let through and promised until then."""
+    at_us: int
+    node: str
+    stream: str
+    segment: Segment
+    before: frozenset[Identity]
+    promised: Punctuations
 
-    def promised(self, node: str, stream: str, promises: Punctuations, passed: frozenset[Identity]) -> None:
-        """An inlet promised this, with all of ``passed`` behind it."""
+    @property
+    def tuples(self) -> Sequence[Tuple]:
+        return self.segment.tuples
 
-    def logged(self, node: str, stream: str, segment: Segment, tape: Tape) -> None:
-        """A stage or an entry point wrote this to a log."""
+    @property
+    def after(self) -> frozenset[Identity]:
+        return self.before | {each.identity for each in self.segment.tuples}
 
-    def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
-        """A log is about to forget everything up to here."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Logged:
+    """A stage or an entry point wrote a segment to a log, which had promised this before."""
+
+    at_us: int
+    node: str
+    stream: str
+    segment: Segment
+    promised: Punctuations
+
+
+Noted = Passed | Logged
+
+
+class Watcher(Protocol):
+    """A checker that needs no truth: it is told when something has become durable, and may raise ``Broken``."""
 
     def stored(self, node: str, disk: Disk) -> None:
         """A node's disk is this now."""
 
+    def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
+        """A log is about to forget everything up to here."""
+
 
 class Observer:
-    """What each inlet has let through, and who must hear of what happens."""
+    """What each inlet has let through, what there is to judge, and who must hear of what happens."""
 
-    def __init__(self, checkers: Sequence[Checker]) -> None:
-        self._checkers = checkers
+    def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
+        self._world = world
+        self._watchers = watchers
         self._passed: dict[tuple[str, str], frozenset[Identity]] = {}
+        self.noted: list[Noted] = []
         self.cuts = 0
         self.rebuilds = 0
 
@@ -53,27 +84,28 @@ class Observer:
             for stream, tape in after.tapes.items():
                 promised = before.tapes[stream].promises
                 for segment in tape.between(before.tapes[stream].end_seq, tape.end_seq):
-                    if stream in after.inlets:
-                        self._journaled(node, stream, segment, promised)
-                        promised = segment.promises
-                    else:
-                        for checker in self._checkers:
-                            checker.logged(node, stream, segment, tape)
-        for checker in self._checkers:
-            checker.stored(node, after)
+                    self._note(node, stream, segment, promised, is_inlet=stream in after.inlets)
+                    promised = segment.promises
+        for watcher in self._watchers:
+            watcher.stored(node, after)
 
-    def _journaled(self, node: str, stream: str, segment: Segment, promised: Punctuations) -> None:
+    def _note(self, node: str, stream: str, segment: Segment, promised: Punctuations, *, is_inlet: bool) -> None:
+        now_us = self._world.now_us
+        if not is_inlet:
+            self.noted.append(Logged(at_us=now_us, node=node, stream=stream, segment=segment, promised=promised))
+            return
         before = self._passed.get((node, stream), frozenset())
-        passed = self._passed[node, stream] = before | {each.identity for each in segment.tuples}
-        for checker in self._checkers:
-            checker.passed(node, stream, segment.tuples, before, promised)
-            checker.promised(node, stream, segment.promises, passed)
+        passed = Passed(
+            at_us=now_us, node=node, stream=stream, segment=segment, before=before, promised=promised
+        )
+        self._passed[node, stream] = passed.after
+        self.noted.append(passed)
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
-        for checker in self._checkers:
-            checker.trimmed(node, stream, tape, last_id)
+        for watcher in self._watchers:
+            watcher.trimmed(node, stream, tape, last_id)
 
-    def cut_off(self, node: str, reader: str) -> None:
+    def cut_off(self) -> None:
         self.cuts += 1
 
     def lost(self, node: str) -> None:
@@ -88,3 +120,7 @@ class Observer:
 
     def passed_by(self, node: str) -> dict[str, frozenset[Identity]]:
         return {stream: identities for (owner, stream), identities in self._passed.items() if owner == node}
+
+
+def at(time_us: int) -> str:
+    return f"At {time_us / SECOND:.6f} s"

@@ -1,50 +1,121 @@
-"""A producer outside of everything: it numbers its entries, keeps what was not answered, and sends it again."""
+"""Who pushes: a producer with its entries, or an operator who closes a lane. Both are outside of everything.
+
+What was not accepted is kept, and carried from entry point to entry point until one of them takes it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-from anabranch.sim.node import Node
-from anabranch.sim.truth import Entry
+from anabranch.sim import messages as say
+from anabranch.sim.network import Network
 from anabranch.sim.world import MS, World
 
-PATIENCE_US: Final = 400 * MS
+PATIENCE_US: Final = 1_200 * MS
+"""How long it waits for an answer before it goes to the next entry point."""
+AHEAD: Final = 3
+"""Entries that are sent before the first of them is answered."""
+LOOK_US: Final = 100 * MS
 
 
 class Producer:
-    """The entries of one lane, pushed one after the other, none before its time."""
+    """The entries of one lane, each with the time before which it is not sent.
 
-    def __init__(self, world: World, node: Node, entries: Sequence[Entry]) -> None:
+    ``first`` is the place of the first of them; None for whoever has no place of its own, and takes the next one.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        origin: str,
+        world: World,
+        network: Network,
+        entry_points: Sequence[str],
+        entries: Sequence[tuple[int, say.Pushed]],
+        *,
+        first: int | None = 1,
+    ) -> None:
+        self.name = name
+        self.origin = origin
+        self.dead = False
         self._world = world
-        self._node = node
+        self._network = network
+        self._entry_points = list(entry_points)
         self._entries = list(entries)
-        self._answered = 0
-        self._attempt = 0
+        self._first = first
+        self._next = first or 0
+        self._accepted = 0
+        self._registered = False
+        self._heard_us = 0
+        network.attach(name, self._receive, lambda _: None)
+
+    def start(self) -> None:
+        self._register()
+        self._look()
+
+    def die(self) -> None:
+        """It says no more; what was not accepted may be kept or not."""
+        self.dead = True
+        self._network.leave(self.name)
+
+    @property
+    def entry_point(self) -> str:
+        return self._entry_points[0]
 
     @property
     def done(self) -> bool:
-        return self._answered == len(self._entries)
+        return self.dead or (self._first is not None and self._accepted >= self._last)
 
-    def go_on(self) -> None:
+    @property
+    def _last(self) -> int:
+        assert self._first is not None
+        return self._first + len(self._entries) - 1
+
+    def _register(self) -> None:
+        self._registered = False
+        self._heard_us = self._world.now_us
+        self._send(say.Register(origin=self.origin))
+
+    def _look(self) -> None:
         if self.done:
             return
-        entry = self._entries[self._answered]
-        if self._world.now_us < entry.at_us:
-            self._world.after(entry.at_us - self._world.now_us, self.go_on)
+        waits = not self._registered or self._next > self._accepted + 1
+        if waits and self._world.now_us - self._heard_us > PATIENCE_US:
+            self._entry_points.append(self._entry_points.pop(0))
+            self._register()
+        elif self._registered:
+            self._push()
+        self._world.after(LOOK_US, self._look)
+
+    def _push(self) -> None:
+        assert self._first is not None
+        while self._next <= min(self._last, self._accepted + AHEAD):
+            at_us, entry = self._entries[self._next - self._first]
+            if at_us > self._world.now_us:
+                return
+            if self._next == self._accepted + 1:
+                self._heard_us = self._world.now_us
+            self._send(say.Push(origin=self.origin, place=self._next, entry=entry))
+            self._next += 1
+
+    def _receive(self, sender: str, message: Any) -> None:
+        if self.dead or sender != self.entry_point:
             return
-        self._attempt += 1
-        attempt = self._attempt
+        self._heard_us = self._world.now_us
+        match message:
+            case say.Registered():
+                self._registered = True
+                self._first = self._first or message.following
+                self._next = message.following
+                self._push()
+            case say.Accepted():
+                self._accepted = max(self._accepted, message.through)
+                if self._registered:
+                    self._push()
+            case say.Refused():
+                self._registered = False
+                self._heard_us = self._world.now_us - PATIENCE_US // 2
 
-        def answered() -> None:
-            if attempt == self._attempt:
-                self._answered += 1
-                self.go_on()
-
-        def patience_ends() -> None:
-            if attempt == self._attempt and not self.done:
-                self.go_on()
-
-        if self._node.healthy:
-            self._node.push(entry.source, list(entry.tuples), {entry.origin: entry.promise_us}, answered)
-        self._world.after(PATIENCE_US, patience_ends)
+    def _send(self, message: Any) -> None:
+        self._network.send(self.name, self.entry_point, message)

@@ -1,4 +1,4 @@
-"""One run: a query in two replicated layers, producers, a client, faults, and everything checked.
+"""One run: a query in two replicated layers, entry points, producers, a client, faults, and everything checked.
 
 The diagram has what is hard about racing: two sources, one of them with two lanes that fall silent in turn, a Join
 whose replicas emit in other orders, and windows above it that close by punctuation.
@@ -8,30 +8,36 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Final
+from random import Random
+from typing import Any, Final
 
-from anabranch.model.names import internal_stream, lane_origin
+from anabranch.model.names import internal_stream
+from anabranch.model.times import CLOSED_US
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.builder import Query
 from anabranch.query.graph import origins, stages
 from anabranch.reference.tuples import Tuple
-from anabranch.sim.checkers.liveness import Liveness
+from anabranch.sim import messages as say
+from anabranch.sim.checkers.agreement import Agreement
+from anabranch.sim.checkers.liveness import Probe, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
-from anabranch.sim.checkers.punctuation import Punctuation
-from anabranch.sim.checkers.transparency import Transparency
+from anabranch.sim.checkers.punctuation import check_punctuation
+from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.network import Network
 from anabranch.sim.node import FULL, Node, Protocol, Role
 from anabranch.sim.observer import Broken, Observer
 from anabranch.sim.producer import Producer
-from anabranch.sim.truth import Entry, Truth
+from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
 
-ENTRY, CLIENT = "entry", "client"
+ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
 JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
+LANES: Final = {"left/p": "left", "left/q": "left", "right/0": "right"}
+PROBE_US: Final = 500 * MS
 HEALED_US: Final = 32 * SECOND
 PATIENCE_US: Final = 90 * SECOND
 ONE_BATCH: Final = 300
@@ -94,32 +100,28 @@ class _Run:
     ) -> None:
         self._seed = seed
         self._world = World(seed)
-        drawn = self._world.random.choice((25, 60, 1_000))
-        self._limit = limit or drawn
-        self._entries = _entries(self._world)
-        roles = _roles(self._limit)
-        self._truth = Truth.of(diagram(), self._entries)
-        self._liveness = Liveness(self._truth)
-        checkers = [
-            Transparency(self._truth),
-            Punctuation(self._truth),
-            Trimming(self._truth),
-            Memory(self._truth, FULL * self._limit + ONE_BATCH, roles[CLIENT].origins),
-            self._liveness,
-        ]
-        self._observer = Observer(checkers)
+        drawn_limit = self._world.random.choice((25, 60, 1_000))
+        limit = limit or drawn_limit
+        roles = _roles(limit)
+        self._agreement = Agreement()
+        watchers = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        self._observer = Observer(self._world, watchers)
         self._network = Network(self._world)
         self._nodes = {
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
-        fragments = (JOINERS, SUMMERS)
-        drawn_troubles = random_troubles(self._world, fragments, (ENTRY,), CLIENT, kinds)
-        self._troubles = drawn_troubles if troubles is None else list(troubles)
+        self._producers = {producer.name: producer for producer in self._make_producers()}
+        self._probes: list[Probe] = []
+        drawn = random_troubles(
+            self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), CLIENT, kinds
+        )
+        self._troubles = drawn if troubles is None else list(troubles)
 
     def report(self) -> Report:
         broken = None
         try:
             self._go()
+            self._judge()
         except Broken as error:
             broken = str(error)
             self._world.tell("checker", broken)
@@ -141,31 +143,106 @@ class _Run:
     def _go(self) -> None:
         for node in self._nodes.values():
             node.start()
-        for origin in sorted({entry.origin for entry in self._entries}):
-            mine = [entry for entry in self._entries if entry.origin == origin]
-            Producer(self._world, self._nodes[ENTRY], mine).go_on()
+        for producer in self._producers.values():
+            producer.start()
         for trouble in self._troubles:
             self._world.after(trouble.at_us, lambda trouble=trouble: self._begin(trouble))  # type: ignore[misc]
+        self._probe()
         self._world.run_until(HEALED_US)
+        for producer in list(self._producers.values()):
+            if producer.dead:
+                self._close(producer.origin)
         while self._world.now_us < PATIENCE_US and not self._complete():
             self._world.run_until(self._world.now_us + SECOND)
+
+    def _judge(self) -> None:
+        truth = Truth.of(diagram(), self._agreement.released)
+        check_transparency(truth, self._observer.noted)
+        check_punctuation(truth, self._observer.noted)
+        check_no_stall(self._probes)
         client = self._nodes[CLIENT].disk
-        self._liveness.complete(CLIENT, list(client.tapes.values()), self._observer.passed_by(CLIENT))
+        check_complete(truth, CLIENT, client.tapes, self._observer.passed_by(CLIENT))
 
     def _complete(self) -> bool:
-        client = self._nodes[CLIENT].disk
-        passed = self._observer.passed_by(CLIENT)
+        """Whether all that was pushed has come out, as far as it can be seen without computing it."""
+        if not all(producer.done for producer in self._producers.values()):
+            return False
+        truth = Truth.of(diagram(), self._agreement.released)
+        client, passed = self._nodes[CLIENT].disk, self._observer.passed_by(CLIENT)
         return all(
-            len(passed.get(stream, ())) >= len(self._truth.tuples[stream])
-            and dict(tape.promises) == dict(self._truth.promises[stream])
+            len(passed.get(stream, ())) >= len(truth.tuples[stream])
+            and dict(tape.promises) == dict(truth.promises[stream])
             for stream, tape in client.tapes.items()
         )
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def _probe(self) -> None:
+        released = self._agreement.released
+        entered = min((released[lane][-1].promise_us if released.get(lane) else 0) for lane in LANES)
+        promised = self._nodes[CLIENT].disk.tapes["sums"].promises.get("totals", 0)
+        probe = Probe(
+            at_us=self._world.now_us,
+            lives=self._path_lives(),
+            entered_us=entered // MS * MS,
+            came_out_us=promised,
+        )
+        self._probes.append(probe)
+        self._world.after(PROBE_US, self._probe)
+
+    def _path_lives(self) -> bool:
+        """Whether there is a way from an entry point to the client on which everybody is there and has everything."""
+        client, joined = self._nodes[CLIENT], internal_stream("pairs")
+        return any(
+            self._works(joiner)
+            and self._works(summer)
+            and all(any(joiner.reads(source, entry) for entry in ENTRIES) for source in ("left", "right"))
+            and summer.reads(joined, joiner.name)
+            and client.reads("sums", summer.name)
+            for joiner in map(self._nodes.__getitem__, JOINERS)
+            for summer in map(self._nodes.__getitem__, SUMMERS)
+        )
+
+    def _works(self, node: Node) -> bool:
+        return not node.slow and node.whole_without("nobody")
+
+    # --- pushing ---------------------------------------------------------------------------------------------------
+
+    def _make_producers(self) -> list[Producer]:
+        producers = []
+        for number, origin in enumerate(LANES):
+            entry_points = (*ENTRIES[number:], *ENTRIES[:number])
+            entries = _entries(self._world.random, origin)
+            name = f"producer-{number + 1}"
+            producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
+        return producers
+
+    def _close(self, origin: str) -> None:
+        """An operator ends the lane of a producer that will not come back."""
+        close = say.Pushed(tuples=(), promise_us=CLOSED_US)
+        name = f"operator of {origin}"
+        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, close)], first=None)
+        self._producers[name] = operator
+        self._world.tell("operator", f"closes {origin}")
+        operator.start()
 
     # --- faults ----------------------------------------------------------------------------------------------------
 
     def _begin(self, trouble: Trouble) -> None:
         self._world.tell("fault", str(trouble))
-        node = self._nodes[trouble.node]
+        match trouble.fault:
+            case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
+                self._spoil_link(trouble)
+            case Fault.PRODUCER_DEAD:
+                self._producers[trouble.node].die()
+            case Fault.SITE_DEAD:
+                producer = self._producers[trouble.node]
+                producer.die()
+                self._nodes[producer.entry_point].crash()
+            case _:
+                self._hit(self._nodes[trouble.node], trouble)
+
+    def _hit(self, node: Node, trouble: Trouble) -> None:
         match trouble.fault:
             case Fault.CRASH | Fault.ENTRY_CRASH:
                 node.crash()
@@ -173,16 +250,14 @@ class _Run:
             case Fault.DISK_LOSS:
                 node.crash(lose_disk=self._survives_without(node.name))
                 self._world.after(trouble.for_us, lambda: None if node.up else node.start())
-            case Fault.DEAD_FOR_EVER:
+            case Fault.DEAD_FOR_EVER | Fault.ENTRY_DEAD:
                 node.crash()
-            case Fault.PAUSE:
+            case Fault.PAUSE | Fault.ENTRY_PAUSE:
                 node.pause()
                 self._world.after(trouble.for_us, node.resume)
             case Fault.SLOW_NODE:
                 node.slow_down(10)
                 self._world.after(trouble.for_us, lambda: node.slow_down(1))
-            case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
-                self._spoil_link(trouble)
 
     def _survives_without(self, lost: str) -> bool:
         """Whether each fragment has a replica left that can go on: more than that is not promised."""
@@ -209,61 +284,43 @@ def _roles(limit: int) -> dict[str, Role]:
     query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
-    codes = {
-        "left": origins(query, Arrow("left")),
-        "right": origins(query, Arrow("right")),
-        joined: origins(query, Arrow("pairs")),
-        "pairs_out": origins(query, Arrow("pairs")),
-        "sums": origins(query, Arrow("totals")),
-    }
-    tables = {stream: tuple(sorted(found)) for stream, found in codes.items()}
+    boxes = {"left": "left", "right": "right", joined: "pairs", "pairs_out": "pairs", "sums": "totals"}
+    tables = {stream: tuple(sorted(origins(query, Arrow(box)))) for stream, box in boxes.items()}
 
-    def role(**what: object) -> Role:
-        return Role(diagram=query, origins=tables, clients=frozenset({CLIENT}), limit=limit, **what)  # type: ignore[arg-type]
+    def role(names: tuple[str, ...], **what: Any) -> dict[str, Role]:
+        common = Role(diagram=query, origins=tables, clients=frozenset({CLIENT}), limit=limit, **what)
+        return {name: replace(common, peers=tuple(peer for peer in names if peer != name)) for name in names}
 
-    roles = {ENTRY: role(sources=("left", "right"), readers={"left": JOINERS, "right": JOINERS})}
-    for name in JOINERS:
-        roles[name] = role(
+    return {
+        **role(ENTRIES, lanes=LANES, readers={"left": JOINERS, "right": JOINERS}),
+        **role(
+            JOINERS,
             stages=(by_name["pairs"],),
-            upstream={"left": (ENTRY,), "right": (ENTRY,)},
+            upstream={"left": ENTRIES, "right": ENTRIES},
             readers={joined: SUMMERS, "pairs_out": (CLIENT,)},
-            peers=tuple(peer for peer in JOINERS if peer != name),
-        )
-    for name in SUMMERS:
-        roles[name] = role(
-            stages=(by_name["totals"],),
-            upstream={joined: JOINERS},
-            readers={"sums": (CLIENT,)},
-            peers=tuple(peer for peer in SUMMERS if peer != name),
-        )
-    roles[CLIENT] = role(upstream={"pairs_out": JOINERS, "sums": SUMMERS})
-    return roles
+        ),
+        **role(SUMMERS, stages=(by_name["totals"],), upstream={joined: JOINERS}, readers={"sums": (CLIENT,)}),
+        **role((CLIENT,), upstream={"pairs_out": JOINERS, "sums": SUMMERS}),
+    }
 
 
-def _entries(world: World) -> list[Entry]:
-    """What the producers push, lane by lane: rows with ties and disorder within what is promised, and silences."""
-    random = world.random
-    entries: list[Entry] = []
-    for source, lane in (("left", "p"), ("left", "q"), ("right", "0")):
-        origin = lane_origin(source, lane)
-        number, at_us, time_us = 0, 0, BEGIN_US
-        silence = random.randrange(2, 20)
-        for index in range(24):
-            at_us += random.randrange(200, 1_400) * MS + (5 * SECOND if index == silence else 0)
-            rows = []
-            for _ in range(random.randrange(4)):
-                number += 1
-                stime = time_us + random.randrange(0, 1_000) * MS
-                rows.append(Tuple(origin=origin, stime=stime, tid=number, values=_values(source, random, stime)))
-            time_us += random.randrange(0, 1_000) * MS
-            entries.append(_entry(at_us, source, origin, rows, time_us))
-    return sorted(entries, key=lambda entry: (entry.at_us, entry.origin))
+def _entries(random: Random, origin: str) -> list[tuple[int, say.Pushed]]:
+    """What a producer pushes, and when: rows with ties and disorder within what is promised, and one long silence."""
+    number, at_us, time_us = 0, 0, BEGIN_US
+    silence = random.randrange(2, 20)
+    entries = []
+    for index in range(24):
+        at_us += random.randrange(200, 1_400) * MS + (5 * SECOND if index == silence else 0)
+        rows = []
+        for _ in range(random.randrange(4)):
+            number += 1
+            stime = time_us + random.randrange(0, 1_000) * MS
+            rows.append(Tuple(origin=origin, stime=stime, tid=number, values=_values(LANES[origin], random, stime)))
+        time_us += random.randrange(0, 1_000) * MS
+        entries.append((at_us, say.Pushed(tuples=tuple(rows), promise_us=time_us)))
+    return entries
 
 
-def _entry(at_us: int, source: str, origin: str, rows: Sequence[Tuple], promise_us: int) -> Entry:
-    return Entry(at_us=at_us, source=source, origin=origin, tuples=tuple(rows), promise_us=promise_us)
-
-
-def _values(source: str, random: object, stime: int) -> dict[str, object]:
-    key, value = random.randrange(3), random.randrange(-2, 10)  # type: ignore[attr-defined]
+def _values(source: str, random: Random, stime: int) -> dict[str, object]:
+    key, value = random.randrange(3), random.randrange(-2, 10)
     return {"k": key, "x": value, "at": stime} if source == "left" else {"k2": key, "y": value, "since": stime}

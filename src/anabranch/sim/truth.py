@@ -1,4 +1,4 @@
-"""What every stream must hold in the end, known before the run: the reference over everything that is pushed."""
+"""What every stream must hold in the end: the reference over everything that the entry points released."""
 
 from __future__ import annotations
 
@@ -9,19 +9,9 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.query.boxes import Diagram
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
+from anabranch.sim.messages import Pushed
 
 Identity = tuple[str, int, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Entry:
-    """Tuples that a producer pushes at once, and what its lane promises after them."""
-
-    at_us: int
-    source: str
-    origin: str
-    tuples: tuple[Tuple, ...]
-    promise_us: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,14 +24,17 @@ class Truth:
     """Per stream and origin, in the order of stream time."""
 
     @classmethod
-    def of(cls, diagram: Diagram, entries: Sequence[Entry]) -> Truth:
+    def of(cls, diagram: Diagram, lanes: Mapping[str, Sequence[Pushed]]) -> Truth:
+        """``lanes`` has the entries of each lane, by origin. The order between lanes changes nothing."""
         run = ReferenceRun(diagram)
         sources: dict[str, list[Tuple]] = {source.name: [] for source in diagram.sources}
         promises: dict[str, dict[str, int]] = {source.name: {} for source in diagram.sources}
-        for entry in entries:
-            run.feed(entry.source, entry.tuples, {entry.origin: entry.promise_us})
-            sources[entry.source] += entry.tuples
-            promises[entry.source][entry.origin] = entry.promise_us
+        for source in diagram.sources:
+            for origin in source.origins:
+                for entry in lanes.get(origin, ()):
+                    run.feed(source.name, entry.tuples, {origin: entry.promise_us})
+                    sources[source.name] += entry.tuples
+                    promises[source.name][origin] = entry.promise_us
         streams = {name: {each.identity: each for each in made} for name, made in (sources | run.results()).items()}
         by_time: dict[tuple[str, str], list[Identity]] = {}
         for stream, found in streams.items():

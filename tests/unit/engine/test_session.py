@@ -41,5 +41,6 @@ def test_a_cluster_on_this_machine_may_use_loopback(master: str) -> None:
 
 
 def test_a_temporary_directory_with_a_long_path_gives_up_its_sockets() -> None:
-    assert worker_sockets(Path("/tmp/short")) == {"spark.python.unix.domain.socket.dir": "/tmp/short"}
-    assert worker_sockets(Path("/tmp", "long" * 20)) == {"spark.python.unix.domain.socket.enabled": "false"}
+    longest = "/tmp/" + "x" * 55
+    assert worker_sockets(Path(longest)) == {"spark.python.unix.domain.socket.dir": longest}
+    assert worker_sockets(Path(longest + "x")) == {"spark.python.unix.domain.socket.enabled": "false"}

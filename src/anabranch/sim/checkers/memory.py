@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from anabranch.core.identities import times_of
-from anabranch.sim.checkers.base import Base
 from anabranch.sim.observer import Broken
-from anabranch.sim.truth import Truth
+from anabranch.sim.tape import Tape
 
 if TYPE_CHECKING:
     from anabranch.sim.node import Disk
@@ -17,11 +16,11 @@ SLACK: Final = 128
 """Identities that may be remembered too long: forgetting waits until it pays, and a batch comes before it."""
 
 
-class Memory(Base):
-    def __init__(self, truth: Truth, most: int, origins: Mapping[str, tuple[str, ...]]) -> None:
-        super().__init__(truth)
+class Memory:
+    """``most`` is what a log may hold; ``origins`` are those of each stream, in the order of their codes."""
+
+    def __init__(self, most: int, origins: Mapping[str, tuple[str, ...]]) -> None:
         self._most = most
-        """What a log may hold."""
         self._origins = origins
         self._largest: dict[tuple[str, str], int] = {}
 
@@ -34,3 +33,6 @@ class Memory(Base):
             largest = self._largest[node, stream] = max(wanted, self._largest.get((node, stream), 0))
             if len(inlet.remembered) > 2 * largest + SLACK:
                 raise Broken(f"{node} remembers {len(inlet.remembered)} identities of {stream}; {wanted} still count.")
+
+    def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
+        """Nothing to see: what was stored is looked at."""

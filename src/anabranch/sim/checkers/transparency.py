@@ -5,30 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from anabranch.model.punctuation import Punctuations
-from anabranch.reference.tuples import Tuple
-from anabranch.sim.checkers.base import Base
-from anabranch.sim.observer import Broken
-from anabranch.sim.tape import Segment, Tape
-from anabranch.sim.truth import Identity
+from anabranch.sim.observer import Broken, Noted, Passed, at
+from anabranch.sim.truth import Truth
 
 
-class Transparency(Base):
-    def passed(
-        self, node: str, stream: str, tuples: Sequence[Tuple], before: frozenset[Identity], promised: Punctuations
-    ) -> None:
-        seen = set(before)
-        for each in tuples:
-            if each.identity in seen:
-                raise Broken(f"{each.identity} passed the inlet of {node} for {stream} twice.")
-            seen.add(each.identity)
-            self._is_true(f"the inlet of {node}", stream, each)
-
-    def logged(self, node: str, stream: str, segment: Segment, tape: Tape) -> None:
-        for each in segment.tuples:
-            self._is_true(f"the log of {node}", stream, each)
-
-    def _is_true(self, where: str, stream: str, found: Tuple) -> None:
-        wanted = self.truth.tuples[stream].get(found.identity)
-        if wanted is None or wanted.content != found.content:
-            raise Broken(f"{where} has {found} in {stream}; the failure-free run has {wanted}.")
+def check_transparency(truth: Truth, noted: Sequence[Noted]) -> None:
+    for each in noted:
+        where = f"{'the inlet' if isinstance(each, Passed) else 'the log'} of {each.node} for {each.stream}"
+        seen = set(each.before) if isinstance(each, Passed) else set()
+        for found in each.segment.tuples:
+            if found.identity in seen:
+                raise Broken(f"{at(each.at_us)} {found.identity} passed {where} twice.")
+            seen.add(found.identity)
+            wanted = truth.tuples[each.stream].get(found.identity)
+            if wanted is None or wanted.content != found.content:
+                raise Broken(f"{at(each.at_us)} {found} came to {where}; without faults it would be {wanted}.")

@@ -1,0 +1,32 @@
+"""Entry points never disagree: what one of them has released at a place of a lane, no other has otherwise, ever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from anabranch.sim.messages import Pushed
+from anabranch.sim.observer import Broken
+from anabranch.sim.tape import Tape
+
+if TYPE_CHECKING:
+    from anabranch.sim.node import Disk
+
+
+class Agreement:
+    """Also what the lanes hold in the end: ``released`` has everything that anyone ever released."""
+
+    def __init__(self) -> None:
+        self.released: dict[str, list[Pushed]] = {}
+
+    def stored(self, node: str, disk: Disk) -> None:
+        for origin, copy in disk.lanes.items():
+            agreed = self.released.setdefault(origin, [])
+            shown = copy.between(copy.trimmed, copy.released)
+            for place, entry in enumerate(shown, start=copy.trimmed):
+                if place == len(agreed):
+                    agreed.append(entry.content)
+                elif agreed[place] != entry.content:
+                    raise Broken(f"{node} has released {entry.content} at {place + 1} of {origin}, not {agreed[place]}.")
+
+    def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
+        """Nothing to see: what was stored is looked at."""
