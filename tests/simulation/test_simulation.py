@@ -40,7 +40,7 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
 
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
-    assert any(simulate(seed, protocol=BROKEN[rule]).broken for seed in range(40))
+    assert any(simulate(seed, protocol=BROKEN[rule]).broken for seed in range(60))
 
 
 def test_without_faults_nothing_is_rebuilt() -> None:

@@ -51,7 +51,7 @@ class Plan:
     rows: int
     rounds: int
     warm_rows: int
-    warm_rounds: int
+    """Worked off before time is taken: enough for the JVM to compile what the query runs."""
     flow_s: float
     backlog_rows: int
     conf: Mapping[str, str]
@@ -63,14 +63,11 @@ class Plan:
     """Whether both sides' own processes are started at once: half the time, and neither has the machine to itself."""
 
 
-FULL: Final = Plan(
-    rows=10_000_000, rounds=3, warm_rows=2_000_000, warm_rounds=0, flow_s=8, backlog_rows=10_000_000, conf=CONF
-)
+FULL: Final = Plan(rows=10_000_000, rounds=3, warm_rows=2_000_000, flow_s=8, backlog_rows=10_000_000, conf=CONF)
 QUICK: Final = Plan(
     rows=200_000,
     rounds=1,
     warm_rows=50_000,
-    warm_rounds=0,
     flow_s=0.8,
     backlog_rows=100_000,
     conf=QUICK_CONF,
@@ -118,10 +115,6 @@ class EngineBench:
 
     def _compare(self, workload: Workload, report: Report) -> None:
         count = int(self._plan.rows * workload.share)
-        for _ in range(self._plan.warm_rounds):
-            for kind in (Ours, Plain):
-                self._say(f"{workload.name}: warming {kind.name}")
-                self._round(kind, workload, int(self._plan.warm_rows * workload.share), flow_s=1)
         rounds: dict[type[Side], list[Measured]] = {Ours: [], Plain: []}
         for number in range(self._plan.rounds):
             kinds = (Ours, Plain) if number % 2 == 0 else (Plain, Ours)

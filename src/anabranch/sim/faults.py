@@ -28,6 +28,7 @@ class Fault(Enum):
     ENTRY_CRASH = "entry point crash"
     ENTRY_PAUSE = "entry point pause"
     ENTRY_DEAD = "entry point dead for ever"
+    PRODUCER_RESTART = "producer restart"
     PRODUCER_DEAD = "producer dead for ever"
     SITE_DEAD = "producer and entry point dead for ever"
     DEAD_FOR_EVER = "dead for ever"
@@ -105,6 +106,9 @@ def _of_entry_points(
         for_us = random.randrange(50 * MS, 3 * SECOND)
         troubles.append(Trouble(fault=random.choice(passing), at_us=now_us, for_us=for_us, node=random.choice(entries)))
         now_us += for_us
+    for _ in range(random.randrange(4) if Fault.PRODUCER_RESTART in kinds else 0):
+        at_us, node = random.randrange(BEGIN_US, END_US), random.choice(producers)
+        troubles.append(Trouble(fault=Fault.PRODUCER_RESTART, at_us=at_us, for_us=0, node=node))
     if last is not None:
         node = random.choice(entries if last is Fault.ENTRY_DEAD else producers)
         troubles.append(Trouble(fault=last, at_us=end_us, for_us=0, node=node))

@@ -95,9 +95,7 @@ class Observer:
             self.noted.append(Logged(at_us=now_us, node=node, stream=stream, segment=segment, promised=promised))
             return
         before = self._passed.get((node, stream), frozenset())
-        passed = Passed(
-            at_us=now_us, node=node, stream=stream, segment=segment, before=before, promised=promised
-        )
+        passed = Passed(at_us=now_us, node=node, stream=stream, segment=segment, before=before, promised=promised)
         self._passed[node, stream] = passed.after
         self.noted.append(passed)
 

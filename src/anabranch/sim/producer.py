@@ -6,8 +6,10 @@ What was not accepted is kept, and carried from entry point to entry point until
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.network import Network
 from anabranch.sim.world import MS, World
@@ -16,6 +18,8 @@ PATIENCE_US: Final = 1_200 * MS
 """How long it waits for an answer before it goes to the next entry point."""
 AHEAD: Final = 3
 """Entries that are sent before the first of them is answered."""
+RENEWED: Final = 1_000
+"""More than the numbers of one lane: rows after a restart have others."""
 LOOK_US: Final = 100 * MS
 
 
@@ -48,6 +52,8 @@ class Producer:
         self._accepted = 0
         self._registered = False
         self._heard_us = 0
+        self._restarts = 0
+        self._rows_are_new = False
         network.attach(name, self._receive, lambda _: None)
 
     def start(self) -> None:
@@ -58,6 +64,16 @@ class Producer:
         """It says no more; what was not accepted may be kept or not."""
         self.dead = True
         self._network.leave(self.name)
+
+    def restart(self) -> None:
+        """Its process is started again, with other rows than those that were not accepted, at another entry point."""
+        if self.done:
+            return
+        self._network.leave(self.name)
+        self._restarts += 1
+        self._rows_are_new = True
+        self._entry_points.append(self._entry_points.pop(0))
+        self._register()
 
     @property
     def entry_point(self) -> str:
@@ -108,6 +124,8 @@ class Producer:
                 self._registered = True
                 self._first = self._first or message.following
                 self._next = message.following
+                if self._rows_are_new:
+                    self._make_new_rows(message.following - self._first)
                 self._push()
             case say.Accepted():
                 self._accepted = max(self._accepted, message.through)
@@ -116,6 +134,17 @@ class Producer:
             case say.Refused():
                 self._registered = False
                 self._heard_us = self._world.now_us - PATIENCE_US // 2
+
+    def _make_new_rows(self, begin: int) -> None:
+        """What it could not say before its restart is lost; it numbers what it says now from the next place on."""
+        self._rows_are_new = False
+        self._entries[begin:] = [
+            (at_us, replace(entry, tuples=tuple(self._renewed(each) for each in entry.tuples)))
+            for at_us, entry in self._entries[begin:]
+        ]
+
+    def _renewed(self, row: Tuple) -> Tuple:
+        return replace(row, tid=row.tid % RENEWED + RENEWED * self._restarts)
 
     def _send(self, message: Any) -> None:
         self._network.send(self.name, self.entry_point, message)

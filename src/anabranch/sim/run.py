@@ -29,7 +29,7 @@ from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.network import Network
 from anabranch.sim.node import FULL, Node, Protocol, Role
-from anabranch.sim.observer import Broken, Observer
+from anabranch.sim.observer import Broken, Observer, Watcher
 from anabranch.sim.producer import Producer
 from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
@@ -104,7 +104,7 @@ class _Run:
         limit = limit or drawn_limit
         roles = _roles(limit)
         self._agreement = Agreement()
-        watchers = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        watchers: list[Watcher] = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
         self._observer = Observer(self._world, watchers)
         self._network = Network(self._world)
         self._nodes = {
@@ -112,9 +112,8 @@ class _Run:
         }
         self._producers = {producer.name: producer for producer in self._make_producers()}
         self._probes: list[Probe] = []
-        drawn = random_troubles(
-            self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), CLIENT, kinds
-        )
+        self._known: tuple[int, Truth] | None = None
+        drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), CLIENT, kinds)
         self._troubles = drawn if troubles is None else list(troubles)
 
     def report(self) -> Report:
@@ -155,8 +154,15 @@ class _Run:
         while self._world.now_us < PATIENCE_US and not self._complete():
             self._world.run_until(self._world.now_us + SECOND)
 
+    def _truth(self) -> Truth:
+        """Of what was released so far."""
+        entries = sum(map(len, self._agreement.released.values()))
+        if self._known is None or self._known[0] != entries:
+            self._known = entries, Truth.of(diagram(), self._agreement.released)
+        return self._known[1]
+
     def _judge(self) -> None:
-        truth = Truth.of(diagram(), self._agreement.released)
+        truth = self._truth()
         check_transparency(truth, self._observer.noted)
         check_punctuation(truth, self._observer.noted)
         check_no_stall(self._probes)
@@ -167,7 +173,7 @@ class _Run:
         """Whether all that was pushed has come out, as far as it can be seen without computing it."""
         if not all(producer.done for producer in self._producers.values()):
             return False
-        truth = Truth.of(diagram(), self._agreement.released)
+        truth = self._truth()
         client, passed = self._nodes[CLIENT].disk, self._observer.passed_by(CLIENT)
         return all(
             len(passed.get(stream, ())) >= len(truth.tuples[stream])
@@ -233,6 +239,8 @@ class _Run:
         match trouble.fault:
             case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
                 self._spoil_link(trouble)
+            case Fault.PRODUCER_RESTART:
+                self._producers[trouble.node].restart()
             case Fault.PRODUCER_DEAD:
                 self._producers[trouble.node].die()
             case Fault.SITE_DEAD:
@@ -250,7 +258,12 @@ class _Run:
             case Fault.DISK_LOSS:
                 node.crash(lose_disk=self._survives_without(node.name))
                 self._world.after(trouble.for_us, lambda: None if node.up else node.start())
-            case Fault.DEAD_FOR_EVER | Fault.ENTRY_DEAD:
+            case Fault.DEAD_FOR_EVER if self._survives_without(node.name):
+                node.crash()
+            case Fault.DEAD_FOR_EVER:  # it is needed, and comes back
+                node.crash()
+                self._world.after(2 * SECOND, lambda: None if node.up else node.start())
+            case Fault.ENTRY_DEAD:
                 node.crash()
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
                 node.pause()

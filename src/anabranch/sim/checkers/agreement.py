@@ -17,16 +17,23 @@ class Agreement:
 
     def __init__(self) -> None:
         self.released: dict[str, list[Pushed]] = {}
+        self._seen: dict[tuple[str, str], int] = {}
+        """Per entry point and lane, up to where it was looked at."""
 
     def stored(self, node: str, disk: Disk) -> None:
         for origin, copy in disk.lanes.items():
             agreed = self.released.setdefault(origin, [])
-            shown = copy.between(copy.trimmed, copy.released)
-            for place, entry in enumerate(shown, start=copy.trimmed):
+            seen = self._seen.get((node, origin), 0)
+            if copy.released < seen:
+                raise Broken(f"{node} had released {origin} through {seen}, and now {copy.released}.")
+            for place, entry in enumerate(copy.between(seen, copy.released), start=seen):
                 if place == len(agreed):
                     agreed.append(entry.content)
                 elif agreed[place] != entry.content:
-                    raise Broken(f"{node} has released {entry.content} at {place + 1} of {origin}, not {agreed[place]}.")
+                    raise Broken(
+                        f"{node} has released {entry.content} at {place + 1} of {origin}, not {agreed[place]}."
+                    )
+            self._seen[node, origin] = copy.released
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
         """Nothing to see: what was stored is looked at."""
