@@ -1,7 +1,7 @@
 """Runs the tests in three processes at once, and shows what they say one after the other.
 
-Tests without Spark, tests that share one Spark session, and tests that start nodes as processes of their own: while
-one waits, the others work. Options go to each of them.
+Tests without Spark, tests that share one Spark session, and tests that start nodes as processes of their own, with the
+random diagrams, which take as long as they are given: while one waits, the others work. Options go to each of them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pathlib import Path
 
 GROUPS = {
     "without Spark": "not spark and not processes",
-    "in one Spark session": "spark",
-    "with nodes as processes": "processes",
+    "in one Spark session": "spark and not fuzz",
+    "with nodes as processes, and random diagrams": "processes or fuzz",
 }
 
 

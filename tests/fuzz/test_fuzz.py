@@ -12,7 +12,7 @@ from tests.fuzz.run import fuzz
 
 BUDGET_S = 120
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.fuzz]
 
 
 @pytest.mark.timeout(900)  # a failing case is made smaller, which takes as long again and again

@@ -35,7 +35,8 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert {fault for fault in Fault if faults[str(fault)] < 5} == set()
     assert sum(report.rebuilds for report in reports) > 20
     assert sum(report.cuts for report in reports) > 20
-    assert min(report.tuples for report in reports) > 50
+    assert min(report.tuples for report in reports) > 10  # a producer may die early
+    assert sum(report.tuples for report in reports) > 100 * len(SEEDS)
 
 
 @pytest.mark.parametrize("rule", BROKEN)
