@@ -38,7 +38,7 @@ JUDGED = [
     for box in boxes_with_outputs(DIAGRAMS[seed])
 ]
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,6 @@ def cases(judged: Iterable[tuple[int, Box, Order, OperatorClass]]) -> list[Any]:
     return [
         pytest.param(
             *(seed, box, order, found),
-            marks=[pytest.mark.long] if seed > 1 else [],
             id=f"{box.name} {order.value} is {found}, seed {seed}",
         )
         for seed, box, order, found in judged

@@ -7,7 +7,7 @@ that counts puts its tuples in order. Where something is not clear, everything i
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Join, Map, Source, Union
@@ -20,20 +20,20 @@ class Needs:
     """Columns in lower case, or None: all of them."""
 
     columns: frozenset[str] | None
+    identity: bool
+    """Whether it matters which tuple a tuple is. No expression can ask, but boxes keep it, and a Drop decides by it."""
 
     def has(self, column: str) -> bool:
         return self.columns is None or column.lower() in self.columns
 
-    @property
-    def identity(self) -> bool:
-        """Whether it matters which tuple a tuple is: no expression can ask, but what keeps all columns keeps it."""
-        return self.columns is None
-
     def and_also(self, other: Needs) -> Needs:
-        return Needs(None if self.columns is None or other.columns is None else self.columns | other.columns)
+        every = self.columns is None or other.columns is None
+        columns = None if every else (self.columns or frozenset()) | (other.columns or frozenset())
+        return Needs(columns, self.identity or other.identity)
 
 
-EVERYTHING = Needs(None)
+EVERYTHING = Needs(None, identity=True)
+IDENTITY = Needs(frozenset(), identity=True)
 
 
 def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
@@ -59,13 +59,13 @@ def _follow(diagram: Diagram, arrow: Arrow, wanted: Needs, found: dict[str, Need
             _follow(diagram, box.input, wanted.and_also(_read(map(parse_expression, box.predicates))), found)
         case Drop(predicate=str(predicate)):
             _follow(diagram, box.input, wanted.and_also(_read([parse_expression(predicate)])), found)
-        case Drop():  # by identity
-            _follow(diagram, box.input, EVERYTHING, found)
+        case Drop():
+            _follow(diagram, box.input, wanted.and_also(IDENTITY), found)
         case Map():
-            _follow(diagram, box.input, _read(parse_list(box.columns)), found)
+            _follow(diagram, box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity), found)
         case Union():  # whose inputs are compared column by column
             for below in box.inputs:
-                _follow(diagram, below, EVERYTHING, found)
+                _follow(diagram, below, replace(EVERYTHING, identity=wanted.identity), found)
 
 
 def _read(expressions: Iterable[Expression]) -> Needs:
@@ -74,4 +74,4 @@ def _read(expressions: Iterable[Expression]) -> Needs:
         if expression.is_star:
             return EVERYTHING
         read |= {part.lower() for column in expression.columns for part in column.split(".")}
-    return Needs(frozenset(read))
+    return Needs(frozenset(read), identity=False)

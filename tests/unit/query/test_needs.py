@@ -13,6 +13,13 @@ def needed(q: ab.Query, stage: str) -> dict[str, set[str] | None]:
     return {stream: None if need.columns is None else set(need.columns) for stream, need in found.items()}
 
 
+def of_identity(q: ab.Query, stage: str) -> bool:
+    """Whether the stage asks which tuple a tuple is."""
+    diagram = q.checked()
+    found = needs(diagram, next(each for each in stages(diagram) if each.name == stage))
+    return all(need.identity for need in found.values())
+
+
 def query() -> tuple[ab.Query, ab.Stream]:
     q = ab.Query("q")
     return q, q.source("s", "Key int, x int, y int, unused string, at timestamp", time="at")
@@ -37,7 +44,21 @@ def test_a_drop_needs_its_predicate_or_the_identity() -> None:
     assert needed(q, "sums") == {"s": {"x", "y"}}
     q, s = query()
     q.output("out", s.drop(0.5, name="some").aggregate("sum(x) AS t", window="1s", name="sums"))
-    assert needed(q, "sums") == {"s": None}
+    assert needed(q, "sums") == {"s": {"x"}}
+    assert of_identity(q, "sums")
+
+
+def test_a_map_or_a_union_below_a_drop_keeps_the_identity_that_it_decides_by() -> None:
+    q, s = query()
+    mapped = s.map("x AS v", name="mapped")
+    q.output("out", mapped.drop(0.5, name="some").aggregate("sum(v) AS t", window="1s", name="sums"))
+    assert (needed(q, "sums"), of_identity(q, "sums")) == ({"s": {"x"}}, True)
+    q, s = query()
+    both = q.union(s.map("x AS v", name="left"), s.map("y AS v", name="right"), name="both")
+    q.output("out", both.drop(0.5, name="some").aggregate("count(*) AS n", window="1s", name="sums"))
+    assert (needed(q, "sums"), of_identity(q, "sums")) == ({"s": {"x", "y"}}, True)
+    q.output("all", both.aggregate("count(*) AS n", window="1s", name="others"))
+    assert not of_identity(q, "others")
 
 
 def test_an_aggregate_that_counts_needs_everything_because_it_puts_tuples_in_order() -> None:
