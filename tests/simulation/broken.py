@@ -9,7 +9,7 @@ from anabranch.core.identities import Identities
 from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
 from anabranch.core.shared_lane import SharedLane
 from anabranch.sim.messages import Pushed
-from anabranch.sim.node import Protocol
+from anabranch.sim.role import Protocol
 
 
 class Gullible(Inlet):

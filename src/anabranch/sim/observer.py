@@ -17,7 +17,7 @@ from anabranch.sim.truth import Identity
 from anabranch.sim.world import SECOND, World
 
 if TYPE_CHECKING:
-    from anabranch.sim.node import Disk
+    from anabranch.sim.role import Disk
 
 
 class Broken(AssertionError):

@@ -28,9 +28,10 @@ from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.network import Network
-from anabranch.sim.node import FULL, Node, Protocol, Role
+from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
 from anabranch.sim.producer import Producer
+from anabranch.sim.role import FULL, Protocol, Role
 from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
 
@@ -166,7 +167,7 @@ class _Run:
         check_transparency(truth, self._observer.noted)
         check_punctuation(truth, self._observer.noted)
         check_no_stall(self._probes)
-        client = self._nodes[CLIENT].disk
+        client = self._nodes[CLIENT].process.disk
         check_complete(truth, CLIENT, client.tapes, self._observer.passed_by(CLIENT))
 
     def _complete(self) -> bool:
@@ -174,7 +175,7 @@ class _Run:
         if not all(producer.done for producer in self._producers.values()):
             return False
         truth = self._truth()
-        client, passed = self._nodes[CLIENT].disk, self._observer.passed_by(CLIENT)
+        client, passed = self._nodes[CLIENT].process.disk, self._observer.passed_by(CLIENT)
         return all(
             len(passed.get(stream, ())) >= len(truth.tuples[stream])
             and dict(tape.promises) == dict(truth.promises[stream])
@@ -186,7 +187,7 @@ class _Run:
     def _probe(self) -> None:
         released = self._agreement.released
         entered = min((released[lane][-1].promise_us if released.get(lane) else 0) for lane in LANES)
-        promised = self._nodes[CLIENT].disk.tapes["sums"].promises.get("totals", 0)
+        promised = self._nodes[CLIENT].process.disk.tapes["sums"].promises.get("totals", 0)
         probe = Probe(
             at_us=self._world.now_us,
             lives=self._path_lives(),
@@ -210,7 +211,7 @@ class _Run:
         )
 
     def _works(self, node: Node) -> bool:
-        return not node.slow and node.whole_without("nobody")
+        return not node.process.slow and node.whole_without("nobody")
 
     # --- pushing ---------------------------------------------------------------------------------------------------
 
@@ -254,23 +255,23 @@ class _Run:
         match trouble.fault:
             case Fault.CRASH | Fault.ENTRY_CRASH:
                 node.crash()
-                self._world.after(trouble.for_us, lambda: None if node.up else node.start())
+                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
             case Fault.DISK_LOSS:
                 node.crash(lose_disk=self._survives_without(node.name))
-                self._world.after(trouble.for_us, lambda: None if node.up else node.start())
+                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
             case Fault.DEAD_FOR_EVER if self._survives_without(node.name):
                 node.crash()
             case Fault.DEAD_FOR_EVER:  # it is needed, and comes back
                 node.crash()
-                self._world.after(2 * SECOND, lambda: None if node.up else node.start())
+                self._world.after(2 * SECOND, lambda: None if node.process.up else node.start())
             case Fault.ENTRY_DEAD:
                 node.crash()
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
-                node.pause()
-                self._world.after(trouble.for_us, node.resume)
+                node.process.pause()
+                self._world.after(trouble.for_us, node.process.resume)
             case Fault.SLOW_NODE:
-                node.slow_down(10)
-                self._world.after(trouble.for_us, lambda: node.slow_down(1))
+                node.process.slow_down(10)
+                self._world.after(trouble.for_us, lambda: node.process.slow_down(1))
 
     def _survives_without(self, lost: str) -> bool:
         """Whether each fragment has a replica left that can go on: more than that is not promised."""

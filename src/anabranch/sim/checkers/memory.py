@@ -10,7 +10,7 @@ from anabranch.sim.observer import Broken
 from anabranch.sim.tape import Tape
 
 if TYPE_CHECKING:
-    from anabranch.sim.node import Disk
+    from anabranch.sim.role import Disk
 
 SLACK: Final = 128
 """Identities that may be remembered too long: forgetting waits until it pays, and a batch comes before it."""

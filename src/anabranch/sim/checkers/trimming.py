@@ -8,7 +8,7 @@ from anabranch.sim.observer import Broken
 from anabranch.sim.tape import Tape
 
 if TYPE_CHECKING:
-    from anabranch.sim.node import Disk
+    from anabranch.sim.role import Disk
 
 
 class Trimming:

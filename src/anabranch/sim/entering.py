@@ -1,0 +1,108 @@
+"""A simulated entry point: producers push to lanes that it shares with its peers, and what is released is its log."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from anabranch.core import shared_lane as lanes
+from anabranch.core.shared_lane import Leading
+from anabranch.sim import messages as say
+from anabranch.sim.process import Process
+from anabranch.sim.role import Protocol, Role
+from anabranch.sim.world import MS
+
+SILENT_US: Final = 2_000 * MS
+"""How long a leader may be silent, at least, before somebody asks to lead in its place."""
+
+
+class Entering:
+    def __init__(self, process: Process, role: Role, protocol: Protocol) -> None:
+        self._process = process
+        self._role = role
+        self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
+        self.forget()
+
+    def forget(self) -> None:
+        """It leads nothing, and nobody pushes here."""
+        self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
+        self._producers: dict[str, str] = {}
+        """Who pushes to a lane here."""
+        self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
+        """When a leader was last heard of."""
+
+    def heard(self, origin: str, message: lanes.Event[say.Pushed]) -> None:
+        """From a peer."""
+        if isinstance(message, lanes.StoreAsked):
+            self._heard_us[origin] = self._process.world.now_us
+        self._about_lane(origin, message)
+
+    def registered(self, producer: str, origin: str) -> None:
+        self._producers[origin] = producer
+        leading = self._leading[origin]
+        if leading is not None and leading.elected:
+            self._welcome(origin)
+        else:
+            self._about_lane(origin, lanes.LeadWanted())
+
+    def _welcome(self, origin: str) -> None:
+        producer = self._producers.get(origin)
+        if producer is not None:
+            copy = self._process.disk.lanes[origin]
+            self._process.send(producer, say.Accepted(origin=origin, through=copy.released))
+            self._process.send(producer, say.Registered(origin=origin, following=copy.held + 1))
+
+    def pushed(self, producer: str, push: say.Push) -> None:
+        leading, copy = self._leading[push.origin], self._process.memory.lanes[push.origin]
+        leads = leading is not None and leading.elected and self._producers.get(push.origin) == producer
+        if not leads or push.place > copy.held + 1:
+            self._process.send(producer, say.Refused(origin=push.origin))
+        elif push.place == copy.held + 1 and not self._role.is_full(
+            self._process.memory.tapes[self._role.lanes[push.origin]]
+        ):
+            self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
+        elif push.place <= copy.released:
+            self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
+        """One transaction: the copy of the lane, and the log with what is released of it."""
+        before = self._process.memory.lanes[origin]
+        after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
+        disk = replace(self._process.memory, lanes={**self._process.memory.lanes, origin: after})
+        source = self._role.lanes[origin]
+        for entry in after.between(before.released, after.released):
+            pushed = entry.content
+            raised = {origin: pushed.promise_us}
+            disk = disk.with_tape(disk.tapes[source].append(pushed.tuples, raised))
+
+        def carry_out() -> None:
+            for action in actions:
+                match action:
+                    case lanes.Tell():
+                        self._process.send(action.peer, say.BetweenEntryPoints(origin=origin, message=action.message))
+                    case lanes.Lead():
+                        self._process.tell(f"leads {origin} in term {action.term}")
+                        self._welcome(origin)
+                    case lanes.StepDown():
+                        producer = self._producers.pop(origin, None)
+                        if producer is not None:
+                            self._process.send(producer, say.Refused(origin=origin))
+                    case lanes.Release():
+                        producer = self._producers.get(origin)
+                        if producer is not None:
+                            self._process.send(producer, say.Accepted(origin=origin, through=action.through))
+
+        if after is not before or actions:
+            self._process.transact(disk, carry_out)
+
+    def look_after(self) -> None:
+        """A leader reminds its peers; who holds something of a leader that is silent asks to lead in its place."""
+        for origin, leading in self._leading.items():
+            copy = self._process.memory.lanes[origin]
+            silent_us = self._process.world.now_us - self._heard_us.get(origin, 0)
+            if leading is not None:
+                for peer in self._role.peers:
+                    self._about_lane(origin, lanes.PeerReachable(peer=peer))
+            elif copy.held > copy.released and silent_us > SILENT_US + self._process.world.random.randrange(SILENT_US):
+                self._heard_us[origin] = self._process.world.now_us
+                self._about_lane(origin, lanes.LeadWanted())

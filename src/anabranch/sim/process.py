@@ -1,0 +1,126 @@
+"""A simulated process with its disk: transactions that sync late, timers, messages, and what can befall it.
+
+What a process does is decided by its memory; what it says to others follows from its disk: a message about a
+transaction leaves when the transaction is durable. A crash returns memory to the disk; a lost disk to nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from anabranch.sim.network import Network
+from anabranch.sim.observer import Observer
+from anabranch.sim.role import Disk
+from anabranch.sim.world import MS, World
+
+Apply = Callable[[], None]
+
+
+class Process:
+    """``on_commit`` happens after every transaction, when it is durable."""
+
+    def __init__(self, name: str, world: World, network: Network, observer: Observer, disk: Disk) -> None:
+        self.name: Final = name
+        self.world: Final = world
+        self.observer: Final = observer
+        self.up = False
+        self.disk = self.memory = disk
+        self.on_commit: Apply = lambda: None
+        self._network = network
+        self._runs = 0
+        self._paused: list[Apply] | None = None
+        self._slow = 1
+        self._durable_at = 0
+
+    def begin(self) -> None:
+        """A new run of it: what an earlier one had planned does not happen any more."""
+        self._runs += 1
+        self.up = True
+        self.memory = self.disk
+        self._durable_at = self.world.now_us
+
+    @property
+    def awake(self) -> bool:
+        return self.up and self._paused is None
+
+    @property
+    def slow(self) -> bool:
+        return self._slow > 1
+
+    # --- what it does ----------------------------------------------------------------------------------------------
+
+    def transact(self, disk: Disk, then: Apply) -> None:
+        """Memory has it at once; it is durable a little later, and only then ``then`` happens."""
+        self.memory = disk
+        delay_us = self.world.random.randrange(1, 20) * MS * self._slow
+        self._durable_at = max(self._durable_at, self.world.now_us + delay_us)
+
+        def commit() -> None:
+            self.observer.committed(self.name, self.disk, disk)
+            self.disk = disk
+            then()
+            self.on_commit()
+
+        self.later(self._durable_at - self.world.now_us, commit)
+
+    def some_work_us(self) -> int:
+        """How long the next step of a batch takes."""
+        return self.world.random.randrange(1, 40) * MS * self._slow
+
+    def later(self, delay_us: int, apply: Apply) -> None:
+        run = self._runs
+        self.world.after(delay_us, lambda: self._when_awake(lambda: self._in_run(run, apply)))
+
+    def every(self, interval_us: int, apply: Apply) -> None:
+        def again() -> None:
+            apply()
+            if self.up:
+                self.every(interval_us, apply)
+
+        self.later(interval_us, again)
+
+    def hear(self, handle: Apply) -> None:
+        """A message has come: it is handled at once, or when the process is awake."""
+        run = self._runs
+        if self.up:
+            self._when_awake(lambda: self._in_run(run, handle))
+
+    def send(self, to: str, message: Any) -> None:
+        self._network.send(self.name, to, message)
+
+    def tell(self, what: str) -> None:
+        self.world.tell(self.name, what)
+
+    def _in_run(self, run: int, apply: Apply) -> None:
+        if self.up and self._runs == run:
+            apply()
+
+    def _when_awake(self, apply: Apply) -> None:
+        if self._paused is None:
+            apply()
+        else:
+            self._paused.append(apply)
+
+    # --- what befalls it -------------------------------------------------------------------------------------------
+
+    def crash(self) -> None:
+        self.up = False
+        self._runs += 1
+        self._paused = None
+        self._network.leave(self.name)
+
+    def pause(self) -> None:
+        if self.awake:
+            self.tell("pauses")
+            self._paused = []
+
+    def resume(self) -> None:
+        waiting, self._paused = self._paused, None
+        if waiting is not None:
+            self.tell("goes on")
+            for apply in waiting:
+                apply()
+
+    def slow_down(self, factor: int) -> None:
+        self._slow = factor

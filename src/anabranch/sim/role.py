@@ -1,0 +1,87 @@
+"""What a simulated node is for, what it stores, and the rules it goes by: plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from anabranch.core.inlet import Inlet, InletState
+from anabranch.core.shared_lane import LaneCopy, SharedLane
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage
+from anabranch.sim import messages as say
+from anabranch.sim.engine import Checkpoint
+from anabranch.sim.tape import Tape
+
+FULL: Final = 2
+"""Times the limit: what a log holds at most, when nobody is left who could be cut off."""
+
+
+def stage_reader(stage: Stage) -> str:
+    return f"stage:{stage.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Disk:
+    """All that a node stores, as one value."""
+
+    life: str
+    inlets: Mapping[str, InletState] = field(default_factory=dict)
+    tapes: Mapping[str, Tape] = field(default_factory=dict)
+    """Journals by the name of their stream, and logs; a stream is one or the other."""
+    checkpoints: Mapping[str, Checkpoint] = field(default_factory=dict)
+    lanes: Mapping[str, LaneCopy[say.Pushed]] = field(default_factory=dict)
+    """At an entry point, by origin."""
+
+    def with_tape(self, tape: Tape) -> Disk:
+        return replace(self, tapes={**self.tapes, tape.name: tape})
+
+    def with_checkpoint(self, stage: str, checkpoint: Checkpoint) -> Disk:
+        return replace(self, checkpoints={**self.checkpoints, stage: checkpoint})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a node is for: the stages it runs, the copies it reads, and who reads it."""
+
+    diagram: Diagram
+    stages: tuple[Stage, ...] = ()
+    upstream: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per stream that comes from elsewhere, the nodes that have a copy."""
+    lanes: Mapping[str, str] = field(default_factory=dict)
+    """At an entry point: the source of each lane, by origin."""
+    origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per stream that is read elsewhere, the nodes that do."""
+    peers: tuple[str, ...] = ()
+    clients: frozenset[str] = frozenset()
+    limit: int = 150
+    """Tuples that a log may hold before its slowest reader is cut off."""
+
+    def is_full(self, tape: Tape) -> bool:
+        """Whether a log takes no more: its last reader that counts is far behind, and pushes back."""
+        return tape.held >= FULL * self.limit
+
+    @property
+    def stage_readers(self) -> list[str]:
+        """The stages as readers of the node's own logs and journals."""
+        return [stage_reader(stage) for stage in self.stages]
+
+    def stages_reading(self, stream: str) -> list[str]:
+        return [stage_reader(stage) for stage in self.stages if stream in stage.inputs]
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """What a node goes by. A test breaks one rule after the other, to see that it is noticed."""
+
+    inlet: type[Inlet] = Inlet
+    lane: type[SharedLane[say.Pushed]] = SharedLane
+    acknowledges_after_commit: bool = True
+    keeps_inlets: bool = True
+    """Whether the state of an inlet is durable with its journal."""
+    reserves: bool = True
+    """Whether a rebuilt reader begins a new life and has its places reserved."""
+    promises_in_order: bool = True
+    """Whether a subscription begins with what was promised at its place, not with what is promised now."""

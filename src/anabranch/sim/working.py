@@ -1,0 +1,122 @@
+"""The stages of a simulated node: each plans a batch, runs it, logs it and commits it, with time between the steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+from anabranch.core import readers as logs
+from anabranch.core.ledger import Decision, decide
+from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
+from anabranch.query.graph import Stage
+from anabranch.reference.tuples import Tuple
+from anabranch.sim.engine import Checkpoint, Engine, Plan
+from anabranch.sim.process import Apply, Process
+from anabranch.sim.role import Disk, Role, stage_reader
+
+LOCAL: Final = "local"
+"""The life of a stage as the reader of its node's own logs: it never loses its place alone."""
+BATCH_TUPLES: Final = 12
+
+
+class Working:
+    def __init__(self, process: Process, role: Role) -> None:
+        self._process = process
+        self._role = role
+        self._engines: dict[str, Engine] = {}
+        self._busy: dict[str, bool] = {}
+
+    def begin(self) -> None:
+        """From the checkpoints."""
+        checkpoints = self._process.disk.checkpoints
+        self._engines = {
+            stage.name: Engine(self._role.diagram, stage, checkpoints[stage.name]) for stage in self._role.stages
+        }
+        self._busy = dict.fromkeys(self._engines, False)
+
+    def work(self) -> None:
+        for stage in self._role.stages:
+            self._work(stage)
+
+    def wake(self, stream: str) -> None:
+        for stage in self._role.stages:
+            if stream in stage.inputs:
+                self._work(stage)
+
+    def _work(self, stage: Stage) -> None:
+        """The next step of a stage, unless one is under way: plan, run and log, commit."""
+        if self._busy[stage.name]:
+            return
+        checkpoint = self._process.memory.checkpoints[stage.name]
+        if checkpoint.planned is None:
+            plan = self._plan(stage, checkpoint)
+            if plan is None:
+                return
+            checkpoint = replace(checkpoint, planned=plan)
+            self._step(stage, self._process.memory.with_checkpoint(stage.name, checkpoint), lambda: self._run(stage))
+        else:
+            self._step(stage, self._process.memory, lambda: self._run(stage))
+
+    def _plan(self, stage: Stage, checkpoint: Checkpoint) -> Plan | None:
+        if any(self._role.is_full(self._process.memory.tapes[target.stream]) for target in stage.targets):
+            return None
+        ranges, tuples, promises = {}, {}, {}
+        news = False
+        for stream in stage.inputs:
+            tape = self._process.memory.tapes[stream]
+            start = end = checkpoint.offsets.get(stream, 0)
+            taken: list[Tuple] = []
+            said = self._promises_read(checkpoint, stream)
+            for segment in tape.between(start, tape.end_seq):
+                if taken and len(taken) + len(segment.tuples) > BATCH_TUPLES:
+                    break
+                taken += segment.tuples
+                end, said = segment.seq, segment.promises
+            else:  # a promise without tuples may be trimmed before it is read; it still holds
+                end, said = tape.end_seq, tape.promises
+            news = news or end > start
+            ranges[stream], tuples[stream], promises[stream] = (start, end), tuple(taken), said
+        if not news and not self._engines[stage.name].has_unused_watermark:
+            return None
+        return Plan(ranges=ranges, tuples=tuples, promises=promises)
+
+    def _promises_read(self, checkpoint: Checkpoint, stream: str) -> Punctuations:
+        return checkpoint.done[-1].promises[stream] if checkpoint.done else {}
+
+    def _run(self, stage: Stage) -> None:
+        checkpoint = self._process.memory.checkpoints[stage.name]
+        assert checkpoint.planned is not None
+        result = self._engines[stage.name].run(checkpoint.planned)
+        disk = self._process.memory
+        if decide(stage.name, checkpoint.logged, checkpoint.batch) is Decision.APPEND:
+            for target in stage.targets:
+                made = disk.tapes[target.stream].append(result.emitted[target.stream], result.punctuations)
+                disk = disk.with_tape(made)
+            logged = replace(checkpoint, logged=checkpoint.batch)
+            disk = disk.with_checkpoint(stage.name, logged)
+        self._step(stage, disk, lambda: self._commit(stage))
+        for target in stage.targets:
+            self.wake(target.stream)
+
+    def _commit(self, stage: Stage) -> None:
+        checkpoint = self._process.memory.checkpoints[stage.name].committed()
+        disk = self._process.memory.with_checkpoint(stage.name, checkpoint)
+        for stream in stage.inputs:
+            tape = disk.tapes[stream]
+            read = [segment.last_id for segment in tape.segments if segment.seq <= checkpoint.offsets[stream]]
+            position = Position(tape.readers.incarnation, max(read, default=tape.readers.trimmed_id))
+            tape, _ = tape.handle(logs.ReaderSubscribed(reader=stage_reader(stage), life=LOCAL, position=position))
+            disk = disk.with_tape(tape)
+        self._step(stage, disk, lambda: self._work(stage))
+
+    def _step(self, stage: Stage, disk: Disk, then: Apply) -> None:
+        """Each step of a batch is a transaction; the next one begins some time after it."""
+        self._busy[stage.name] = True
+
+        def go_on() -> None:
+            self._busy[stage.name] = False
+            then()
+
+        pause_us = self._process.some_work_us()
+        self._process.transact(disk, lambda: self._process.later(pause_us, go_on))
