@@ -18,7 +18,7 @@ FACE = "anabranch"
 """The layer of ``anabranch/__init__.py``: it gathers the public names and is imported by programs, not by packages."""
 
 ORDER = (
-    ("errors", "limits", "failpoints"),
+    ("errors", "limits", "failpoints", "syncing"),
     ("model",),
     ("query",),
     ("reference", "core"),
@@ -67,6 +67,7 @@ IMPURE = (
         "io",
     ),
     *("multiprocessing", "os", "pathlib", "pyarrow", "pyspark", "random", "secrets", "select", "selectors", "shutil"),
+    "anabranch.syncing",
     *("signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"),
 )
 """What ``core`` may not mention: clocks, threads, files, sockets, chance, Spark and Arrow."""

@@ -24,6 +24,7 @@ from anabranch.errors import StateError
 from anabranch.model.header import ID, ORIGIN, STIME, TID
 from anabranch.model.times import from_datetime
 from anabranch.query.connectors import JsonLinesWriter, ParquetWriter
+from anabranch.syncing import sync
 
 LINE_ROWS: Final = 65_536
 """Tuples between two syncs of a JSON file."""
@@ -54,7 +55,7 @@ class JsonLinesFile:
         is_new = not self._path.exists()
         file = self._file = self._path.open("a+b", buffering=0)
         if is_new:
-            _sync_directory(self._path.parent)
+            sync(self._path.parent)
         _lock(file, self._path)
         end = _end_of_lines(file)
         found = self._found(_last_line(file, end)) if end else Found()
@@ -138,7 +139,7 @@ class ParquetFiles:
             file.flush()
             os.fsync(file.fileno())
         unfinished.rename(self._path / f"{first_id:019d}-{last_id:019d}.parquet")
-        _sync_directory(self._path)
+        sync(self._path)
 
     def close(self) -> None:
         """Nothing is open between two files."""
@@ -178,11 +179,3 @@ def _lock(file: BinaryIO, path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         raise StateError(f"Another process writes to {path}.", remedy="Give each writer its own file.") from error
-
-
-def _sync_directory(path: Path) -> None:
-    directory = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)

@@ -164,7 +164,7 @@ class Inlet:
             copy = CopyState(position=before, floors=_nonzero(event.floors))
         else:
             copy = replace(known, position=max(known.position, before), floors=_nonzero(event.floors))
-        return self._raised(replace(state, copies={**state.copies, event.copy: copy}), state.punctuations)
+        return self._raised(replace(state, copies={**state.copies, event.copy: copy}))
 
     # --- tuples ----------------------------------------------------------------------------------------------------
 
@@ -180,10 +180,10 @@ class Inlet:
         copy = replace(
             copy,
             position=Position(event.incarnation, max(last_id, copy.position.id)),
-            promises=_largest((copy.promises, event.promises)),
+            promises=_largest(copy.promises, event.promises),
         )
         state = replace(state, copies={**state.copies, event.copy: copy}, remembered=remembered)
-        return self._raised(state, state.punctuations, take, acknowledge=event.copy)
+        return self._raised(state, take, acknowledge=event.copy)
 
     def _first_arrivals(self, state: InletState, header: Header, seen: int) -> tuple[npt.NDArray[np.int64], Identities]:
         """The tuples that no copy has brought before, by index."""
@@ -197,12 +197,12 @@ class Inlet:
     def _raised(
         self,
         state: InletState,
-        before: Punctuations,
         take: npt.NDArray[np.int64] | None = None,
         acknowledge: str | None = None,
     ) -> Step:
         """With the punctuations that the copies may vouch for now."""
         take = np.empty(0, np.int64) if take is None else take
+        before = state.punctuations
         raised = {
             origin: time
             for origin in self.origins
@@ -218,12 +218,8 @@ class Inlet:
         return state, actions
 
 
-def _largest(maps: Iterable[Punctuations]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for punctuations in maps:
-        for origin, time in punctuations.items():
-            found[origin] = max(time, found.get(origin, 0))
-    return found
+def _largest(one: Punctuations, other: Punctuations) -> dict[str, int]:
+    return {origin: max(one.get(origin, 0), other.get(origin, 0)) for origin in (*one, *other)}
 
 
 def _nonzero(punctuations: Punctuations) -> dict[str, int]:

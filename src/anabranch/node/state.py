@@ -22,6 +22,7 @@ from typing import IO, Any, Final
 from anabranch.errors import StateError
 from anabranch.query.boxes import Diagram
 from anabranch.query.text import diagram_to_dict
+from anabranch.syncing import sync
 
 FORMAT: Final = 1
 
@@ -168,8 +169,4 @@ def _write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync(path.parent)

@@ -21,7 +21,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.errors import DiskFull, StateError
-from anabranch.storage.syncing import sync
+from anabranch.syncing import sync
 
 LARGE_BYTES: Final = 1 << 20
 """Bodies from this size on are files. A file costs one more sync, which is about what SQLite takes for a megabyte."""

@@ -13,7 +13,7 @@ from typing import Final
 
 from anabranch.errors import StateError
 from anabranch.storage.connection import Connect, one_row
-from anabranch.storage.syncing import sync
+from anabranch.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
 FORMAT: Final = 2
