@@ -1,7 +1,7 @@
-"""Runs the tests in three processes at once, and shows what they say one after the other.
+"""Runs the tests in four processes at once, and shows what they say one after the other.
 
-Tests without Spark, tests that share one Spark session, and tests that start nodes as processes of their own, with the
-random diagrams, which take as long as they are given: while one waits, the others work. Options go to each of them.
+Tests of parts, tests that share one Spark session, tests that start nodes as processes of their own, and what is random
+or simulated: while one waits, the others work. Options go to each of them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import time
 from pathlib import Path
 
 GROUPS = {
-    "without Spark": "not spark and not processes",
-    "in one Spark session": "spark and not fuzz",
-    "with nodes as processes, and random diagrams": "processes or fuzz",
+    "of parts": ("tests/unit",),
+    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz"),
+    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
+    "simulated and random": ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)"),
 }
 
 
@@ -23,7 +24,7 @@ def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         running = [
-            (name, _start(marks, Path(directory, name)), Path(directory, name)) for name, marks in GROUPS.items()
+            (name, _start(which, Path(directory, name)), Path(directory, name)) for name, which in GROUPS.items()
         ]
         failed = []
         try:
@@ -40,8 +41,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _start(marks: str, output: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pytest", "tests", "-m", marks, *sys.argv[1:]]
+def _start(which: tuple[str, ...], output: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "pytest", *which, *sys.argv[1:]]
     with output.open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 

@@ -159,17 +159,14 @@ def read_again(
 
 
 def replay(first: Recording, state: Path, order: Sequence[int], **settings: Any) -> Recording:
-    """A node that reads the stored rows of the only source in this order, one batch for each."""
+    """A node that reads the stored rows of the only source in this order, all at once."""
     (source,) = first.diagram.sources
     recording = Recording.of(first.diagram)
     with _noting_batches(recording), running(first.diagram, state, boundary_interval_us=HOUR_US, **settings) as node:
         _keep_everything(node)
-        closed = dict.fromkeys(source.origins, CLOSED_US)
-        segments: list[Segment] = [(first.rows[source.name].take([place]), {}) for place in order]
-        for rows, punctuations in [*segments, (None, closed)]:
-            with node._logs[source.name][0].transaction() as transaction:
-                transaction.append(source.name, rows, punctuations, now_us=0)
-            _settle(node)
+        rows, closed = first.rows[source.name].take(order), dict.fromkeys(source.origins, CLOSED_US)
+        with node._logs[source.name][0].transaction() as transaction:
+            transaction.append(source.name, rows, closed, now_us=0)
         _read_all(node, recording)
     return recording
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from anabranch.core.identities import times_of
+from anabranch.core.inlet import InletState
 from anabranch.sim.observer import Broken
 from anabranch.sim.tape import Tape
 
@@ -23,12 +24,16 @@ class Memory:
         self._most = most
         self._origins = origins
         self._largest: dict[tuple[str, str], int] = {}
+        self._seen: dict[tuple[str, str], InletState] = {}
 
     def stored(self, node: str, disk: Disk) -> None:
         for stream, tape in disk.tapes.items():
             if stream not in disk.inlets and tape.held > self._most:
                 raise Broken(f"The log of {node} for {stream} holds {tape.held} tuples.")
         for stream, inlet in disk.inlets.items():
+            if self._seen.get((node, stream)) is inlet:
+                continue
+            self._seen[node, stream] = inlet
             wanted = inlet.remembered.at_or_above(times_of(inlet.punctuations, self._origins[stream]))
             largest = self._largest[node, stream] = max(wanted, self._largest.get((node, stream), 0))
             if len(inlet.remembered) > 2 * largest + SLACK:
