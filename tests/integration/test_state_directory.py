@@ -235,7 +235,7 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
         ["mount", "-t", "tmpfs", "-o", "size=256m", "anabranch-test", str(tmp_path)], check=False, capture_output=True
     )
     if mounted.returncode != 0:
-        yield Disk(tmp_path, shutil.disk_usage(tmp_path).free - 100 * MEBIBYTE, own=False)
+        yield Disk(tmp_path, shutil.disk_usage(tmp_path).free - 60 * MEBIBYTE, own=False)
         return
     try:
         yield Disk(tmp_path, 24 * MEBIBYTE, own=True)
@@ -288,7 +288,7 @@ class Writer:
 @pytest.mark.spark
 @pytest.mark.timeout(240)  # about 25 s on an idle machine
 def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
-    ballast = [disk.fill("ballast", 150 * MEBIBYTE)]
+    ballast = [disk.fill("ballast", 195 * MEBIBYTE)]
     settings = {"disk_reserve_bytes": disk.reserve_bytes, "batch_rows": 200}  # Spark reads slower than is pushed
     with running(padded(), disk.path / "state", **settings) as node, ab.connect(node.address) as connection:
         writer = Writer(connection.producer("blobs", "writer"))
