@@ -12,9 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+
+from anabranch.bench.engine import QUICK, EngineBench
+from anabranch.bench.report import Report
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(400)]
 
@@ -53,7 +57,6 @@ def test_it_compares_both_sides_and_writes_what_it_found(tmp_path: Path, tempora
         assert results[f"{workload}: micro-batch at 1000 rows/s"]["bound"] == "<= 1.4"
         assert 0 < results[f"{workload}: latency, median"]["value"] <= results[f"{workload}: latency, 95 %"]["value"]
     assert all(result["value"] > 0 and result["baseline"] > 0 for result in results.values())
-    assert results["command to first result"]["unit"] == "s"
     assert told["command"] == "anabranch bench engine --quick"
     assert "filter: throughput" in output
     assert "round 1 of 1" in output
@@ -64,12 +67,25 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path) -> None:
     process = bench(temporary)
     assert process.stdout is not None
     for line in process.stdout:
-        if "filter: round" in line:
+        if "window sum: round" in line:
             break
     os.killpg(process.pid, signal.SIGINT)
     output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "command to first result" in output
+    assert "filter: throughput" in output
     assert "the table is not complete" in output
     assert "Traceback" not in errors
     assert not list(temporary.iterdir())
+
+
+def test_start_and_memory_are_measured_in_processes_of_their_own(temporary: Path) -> None:
+    report = Report(command="a test", baseline="plain Spark")
+    plan = replace(QUICK, backlog_rows=100_000, rows=10_000, warm_rows=1_000)
+    EngineBench(plan, temporary, print, lambda: None).run(report)
+    results = {result.name: result for result in report.results}
+    assert results["command to first result"].unit == "s"
+    assert results["backlog of 100,000 rows, from journal to log"].unit == "rows/s"
+    assert {name for name in results if name.startswith("peak memory")} == {
+        f"peak memory, {what}, backlog of 100,000 rows" for what in ("all", "JVM", "Python")
+    }
+    assert all(result.value > 0 and result.baseline for result in report.results)

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -54,25 +53,16 @@ class Plan:
     """Worked off before time is taken: enough for the JVM to compile what the query runs."""
     flow_s: float
     backlog_rows: int
+    """For start and memory, in processes of their own; 0 if these are not measured."""
     conf: Mapping[str, str]
     settling: float = 0.25
     unbounded: bool = True
     """Whether workloads without bounds are measured too."""
 
-    together: bool = False
-    """Whether both sides' own processes are started at once: half the time, and neither has the machine to itself."""
-
 
 FULL: Final = Plan(rows=10_000_000, rounds=3, warm_rows=2_000_000, flow_s=8, backlog_rows=10_000_000, conf=CONF)
 QUICK: Final = Plan(
-    rows=200_000,
-    rounds=1,
-    warm_rows=50_000,
-    flow_s=0.8,
-    backlog_rows=100_000,
-    conf=QUICK_CONF,
-    unbounded=False,
-    together=True,
+    rows=1_000_000, rounds=1, warm_rows=300_000, flow_s=1, backlog_rows=0, conf=QUICK_CONF, unbounded=False
 )
 
 
@@ -106,7 +96,8 @@ class EngineBench:
         self._sides = 0
 
     def run(self, report: Report) -> None:
-        self._fresh(report)
+        if self._plan.backlog_rows:
+            self._fresh(report)
         for workload in workloads():
             if workload.bounded or self._plan.unbounded:
                 self._compare(workload, report)
@@ -206,30 +197,7 @@ class EngineBench:
             return measured
 
         self._say(f"start and a backlog of {count:,} rows, both sides in processes of their own")
-        kinds = (FreshNode, FreshPlain)
-        found = _at_once(measure, kinds) if self._plan.together else [measure(kind) for kind in kinds]
-        report.add(*_fresh_results(*found))
-
-
-def _at_once(measure: Callable[[Kind], Fresh], kinds: tuple[Kind, ...]) -> list[Fresh]:
-    """Each in a thread of its own; the first error of any, when all are over."""
-    found: dict[Kind, Fresh] = {}
-    errors: list[BaseException] = []
-
-    def run(kind: Kind) -> None:
-        try:
-            found[kind] = measure(kind)
-        except BaseException as error:  # a stop that was asked for, too
-            errors.append(error)
-
-    threads = [threading.Thread(target=run, args=(kind,)) for kind in kinds]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for error in errors:
-        raise error
-    return [found[kind] for kind in kinds]
+        report.add(*_fresh_results(measure(FreshNode), measure(FreshPlain)))
 
 
 def batch_milliseconds(batches: list[BatchTimes], held_ms: float) -> float:

@@ -93,7 +93,7 @@ class FreshSide(ABC):
         process = getattr(self, "_process", None)
         if process is not None:
             kill_tree(process.pid)
-            process.wait()
+            process.communicate()  # waits for it, and closes our end of the pipe
 
     def _spawn(self, *arguments: str) -> None:
         """In a session of its own, so that Ctrl-C is ours alone, with all its files in the directory."""
