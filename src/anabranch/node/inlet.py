@@ -1,0 +1,196 @@
+"""An inlet wired to its journal: several copies of a stream become one, durably, each tuple once.
+
+``core.Inlet`` decides; this class gives it whole columns, and appends what passes in one transaction with the inlet's
+small state. What is to be acknowledged is returned after the commit.
+
+The identities that an inlet must remember are not stored beside the journal: they are in it. The inlet is a reader of
+its own journal that acknowledges a segment when all its tuples lie below the punctuation; so what it must remember is
+never trimmed, and an inlet that starts reads it back.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import threading
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from anabranch.core.identities import Header, Identities, times_of
+from anabranch.core.inlet import (
+    Action,
+    AppendToJournal,
+    CopyAnswered,
+    CopyState,
+    Event,
+    Inlet,
+    InletState,
+    TuplesArrived,
+)
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
+from anabranch.storage.log import Log
+from anabranch.storage.store import Store
+from anabranch.storage.transaction import Transaction
+
+INLET_READER: Final = "inlet"
+"""As whom an inlet reads its own journal. It must never be cut off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Segments up to ``seq`` have tuples up to these times, one for each code of an origin."""
+
+    seq: int
+    tops: np.ndarray
+
+
+class JournalInlet:
+    """The inlet of one stream on one node. Any thread may bring what a copy sent."""
+
+    def __init__(self, store: Store, journal: Log, *, clock: Callable[[], int], joins_late: bool = False) -> None:
+        self._store = store
+        self._journal = journal
+        self._clock = clock
+        self._inlet = Inlet(journal.name, journal.spec.origins, joins_late=joins_late)
+        self._lock = threading.Lock()
+        self._held: deque[_Held] = deque()
+        with store.transaction() as transaction:
+            transaction.add_reader(journal.name, INLET_READER, at_seq=journal.first_seq() - 1)
+        self._state = self._read_back()
+
+    @property
+    def state(self) -> InletState:
+        """As the last transaction stored it."""
+        return self._state
+
+    def orphaned(self, live: Collection[str]) -> list[str]:
+        """The origins for which no live copy may vouch."""
+        return self._inlet.orphaned(self._state, live)
+
+    def answered(self, event: CopyAnswered) -> list[Action]:
+        """A copy took the subscription. Returns what is left to do."""
+        return self._handle(event, None)
+
+    def arrived(
+        self, copy: str, incarnation: str, first_id: int, rows: pa.RecordBatch | None, promises: Punctuations
+    ) -> list[Action]:
+        """Rows of a copy as its log stores them, numbered from ``first_id``, and what the copy promised after them.
+
+        Returns what is left to do: what passes is in the journal, durably.
+        """
+        event = TuplesArrived(
+            copy=copy, incarnation=incarnation, first_id=first_id, header=_header(rows), promises=promises
+        )
+        return self._handle(event, rows)
+
+    def _handle(self, event: Event, rows: pa.RecordBatch | None) -> list[Action]:
+        with self._lock:
+            state, actions = self._inlet.handle(self._state, event)
+            if state is not self._state:
+                with self._store.transaction() as transaction:
+                    added, end_seq = self._append(transaction, rows, actions)
+                    over = self._over(added, state.punctuations)
+                    held = len(self._held) + len(added) - over
+                    self._acknowledge(transaction, added, over, end_seq if not held else None)
+                    transaction.put(_key(self._journal.name), _encoded(state))
+                self._state = state
+                self._held.extend(added)
+                for _ in range(over):
+                    self._held.popleft()
+        return [action for action in actions if not isinstance(action, AppendToJournal)]
+
+    def _append(
+        self, transaction: Transaction, rows: pa.RecordBatch | None, actions: list[Action]
+    ) -> tuple[list[_Held], int]:
+        """What passes, into the journal. Returns what must be held of it, and the journal's end."""
+        added: list[_Held] = []
+        end_seq = self._journal.end_seq()
+        for action in actions:
+            if isinstance(action, AppendToJournal):
+                passed = None if rows is None else _taken(rows, action.take)
+                appended = transaction.append(self._journal.name, passed, action.punctuations, now_us=self._clock())
+                end_seq = appended.last_seq
+                if passed is not None:
+                    added.append(_Held(end_seq, self._tops(_header(passed))))
+        return added, end_seq
+
+    def _over(self, added: list[_Held], punctuations: Punctuations) -> int:
+        """How many of what is held need not be remembered any more, oldest first."""
+        times = times_of(punctuations, self._journal.spec.origins)
+        over = itertools.takewhile(lambda held: bool((held.tops < times).all()), itertools.chain(self._held, added))
+        return sum(1 for _ in over)
+
+    def _acknowledge(self, transaction: Transaction, added: list[_Held], over: int, end_seq: int | None) -> None:
+        """What need not be remembered need not be kept for us; ``end_seq`` is given if that is everything."""
+        last = next(itertools.islice(itertools.chain(self._held, added), over - 1, None)).seq if over else None
+        seq = end_seq if end_seq is not None else last
+        if seq is not None:
+            transaction.acknowledge(self._journal.name, INLET_READER, seq)
+
+    def _tops(self, header: Header) -> np.ndarray:
+        tops = np.full(len(self._journal.spec.origins), -1, dtype=np.int64)
+        np.maximum.at(tops, header.origins, header.stimes)
+        return tops
+
+    def _read_back(self) -> InletState:
+        stored = self._store.get(_key(self._journal.name))
+        if stored is None:
+            return InletState()
+        state = _decoded(stored)
+        times = times_of(state.punctuations, self._journal.spec.origins)
+        remembered = Identities()
+        after = self._journal.readers()[INLET_READER]
+        for segment in self._journal.read(after, self._journal.end_seq()):
+            if segment.rows is None:
+                continue
+            header = _header(segment.rows)
+            self._held.append(_Held(segment.seq, self._tops(header)))
+            _, remembered = remembered.admit(header.take(header.at_or_above(times)))
+        return InletState(copies=state.copies, punctuations=state.punctuations, remembered=remembered)
+
+
+def _header(rows: pa.RecordBatch | None) -> Header:
+    if rows is None:
+        return Header(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+    return Header(
+        rows.column(ORIGIN).to_numpy(), rows.column(STIME).cast(pa.int64()).to_numpy(), rows.column(TID).to_numpy()
+    )
+
+
+def _taken(rows: pa.RecordBatch, take: np.ndarray) -> pa.RecordBatch | None:
+    """These rows, without copying them if they are a range."""
+    if not len(take):
+        return None
+    first, last = int(take[0]), int(take[-1])
+    if last - first + 1 == len(take):
+        return rows.slice(first, len(take))
+    return rows.take(pa.array(take))
+
+
+def _key(stream: str) -> str:
+    return f"inlet {stream}"
+
+
+def _encoded(state: InletState) -> bytes:
+    """Without the identities: they are in the journal."""
+    copies = {
+        name: {"position": str(copy.position), "promises": dict(copy.promises), "floors": dict(copy.floors)}
+        for name, copy in state.copies.items()
+    }
+    return json.dumps({"copies": copies, "punctuations": dict(state.punctuations)}).encode()
+
+
+def _decoded(stored: bytes) -> InletState:
+    facts: dict[str, Any] = json.loads(stored)
+    copies = {
+        name: CopyState(position=Position.parse(copy["position"]), promises=copy["promises"], floors=copy["floors"])
+        for name, copy in facts["copies"].items()
+    }
+    return InletState(copies=copies, punctuations=facts["punctuations"])

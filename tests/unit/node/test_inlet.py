@@ -1,0 +1,190 @@
+"""An inlet on a real journal lets each tuple through once, and a restart forgets nothing that it must remember."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anabranch.core.inlet import Acknowledge, CopyAnswered, SubscribeAgain
+from anabranch.model.position import Position
+from anabranch.node.inlet import INLET_READER, JournalInlet
+from anabranch.storage.log import LogSpec
+from anabranch.storage.store import Store
+
+ORIGINS = ("a", "b")
+Entry = tuple[int, int, int]
+"""Code of the origin, stream time, number."""
+
+
+def spec() -> LogSpec:
+    return LogSpec(
+        name="s",
+        schema=pa.schema([("x", pa.int64())]),
+        origins=ORIGINS,
+        kind="journal",
+        retention_us=1 << 60,
+        limit_bytes=1 << 30,
+    )
+
+
+def rows(entries: list[Entry]) -> pa.RecordBatch:
+    codes, times, numbers = zip(*entries, strict=True) if entries else ((), (), ())
+    return pa.record_batch(
+        {
+            "_tid": pa.array(numbers, pa.int64()),
+            "_stime": pa.array(times, pa.int64()).cast(pa.timestamp("us", "UTC")),
+            "_origin": pa.array(codes, pa.int32()),
+            "x": pa.array([100 * time + number for time, number in zip(times, numbers, strict=True)], pa.int64()),
+        }
+    )
+
+
+class Journal:
+    """A store with one journal and its inlet, which can be opened again."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.open()
+
+    def open(self) -> None:
+        self.store = Store.open(self._path)
+        self.log = self.store.create_log(spec())
+        self.inlet = JournalInlet(self.store, self.log, clock=lambda: 0)
+
+    def reopen(self) -> None:
+        self.store.close()
+        self.open()
+
+    def entries(self) -> list[Entry]:
+        """All that is held, in order."""
+        found: list[Entry] = []
+        for segment in self.log.read(self.log.first_seq() - 1, self.log.end_seq()):
+            if segment.rows is not None:
+                columns = segment.rows.select(["_origin", "_stime", "_tid", "x"]).to_pydict()
+                times = [int(time.timestamp() * 1_000_000) for time in columns["_stime"]]
+                assert columns["x"] == [
+                    100 * time + number for time, number in zip(times, columns["_tid"], strict=True)
+                ]
+                found += zip(columns["_origin"], times, columns["_tid"], strict=True)
+        return found
+
+    def answered(self, copy: str, first_id: int = 1, **floors: int) -> None:
+        self.inlet.answered(CopyAnswered(copy=copy, incarnation="i", first_id=first_id, floors=floors))
+
+    def arrived(self, copy: str, first_id: int, entries: list[Entry], **promises: int) -> list[object]:
+        return [*self.inlet.arrived(copy, "i", first_id, rows(entries), promises)]
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Iterator[Journal]:
+    journal = Journal(tmp_path / "s.db")
+    yield journal
+    journal.store.close()
+
+
+def test_the_first_arrival_is_stored_and_acknowledged_from_either_copy(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    entries = [(0, 10, 1), (0, 11, 2), (1, 10, 1)]
+    assert journal.arrived("m", 1, entries[:2]) == [Acknowledge(copy="m", position=Position("i", 2))]
+    assert journal.arrived("n", 1, entries[::-1]) == [Acknowledge(copy="n", position=Position("i", 3))]
+    assert journal.entries() == entries
+
+
+def test_after_a_restart_a_tuple_is_still_a_repetition(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    journal.arrived("m", 1, [(0, 10, 1), (0, 11, 2)], a=5)
+    before = journal.inlet.state
+    journal.reopen()
+    after = journal.inlet.state
+    assert (after.copies, after.punctuations) == (before.copies, before.punctuations)
+    journal.arrived("n", 1, [(0, 11, 2), (0, 12, 3)])
+    journal.arrived("m", 2, [(0, 11, 2)])
+    assert journal.entries() == [(0, 10, 1), (0, 11, 2), (0, 12, 3)]
+
+
+def test_what_must_be_remembered_is_not_trimmed(journal: Journal) -> None:
+    """A stage may have read it all: as long as a copy may bring it again, it stays."""
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    journal.arrived("m", 1, [(0, 10, 1)])
+    journal.arrived("m", 2, [(0, 20, 2)], a=15)
+    for _ in range(2):
+        with journal.store.transaction() as transaction:
+            transaction.trim("s", now_us=0)
+        assert journal.entries() == [(0, 20, 2)]
+        journal.reopen()
+    journal.arrived("n", 1, [(0, 10, 1), (0, 20, 2)], a=15)
+    assert journal.entries() == [(0, 20, 2)]
+    journal.arrived("n", 3, [], a=21)
+    assert journal.log.readers()[INLET_READER] == journal.log.end_seq()
+    journal.arrived("n", 3, [(1, 30, 1)], a=40, b=40)  # what is over at once is not held either
+    assert journal.log.readers()[INLET_READER] == journal.log.end_seq()
+
+
+def test_a_hole_is_asked_for_again_and_nothing_is_stored(journal: Journal) -> None:
+    journal.answered("m")
+    before = journal.log.end_seq()
+    assert journal.arrived("m", 3, [(0, 10, 3)]) == [SubscribeAgain(copy="m")]
+    assert journal.log.end_seq() == before
+
+
+def test_a_failed_transaction_leaves_the_inlet_as_it_was(journal: Journal, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal.answered("m")
+    with monkeypatch.context() as patched:
+        patched.setattr("anabranch.node.inlet._encoded", lambda state: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            journal.arrived("m", 1, [(0, 10, 1)], a=11)
+    assert journal.entries() == []
+    assert journal.arrived("m", 1, [(0, 10, 1)], a=10) == [Acknowledge(copy="m", position=Position("i", 1))]
+    assert journal.entries() == [(0, 10, 1)]
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 1 << 32))
+def test_copies_in_any_order_with_restarts_make_the_journal_that_one_would(seed: int) -> None:
+    """Two copies of the same tuples in orders of their own, cut anywhere, with restarts and trimming in between."""
+    random = Random(seed)
+    entries = [(random.randrange(2), random.randrange(20), number) for number in range(30)]
+    copies = {
+        copy: sorted(entries, key=lambda entry: entry[1] + random.uniform(0, spread))
+        for copy, spread in (("m", 0), ("n", random.choice((0, 5, 40))))
+    }
+    passed: list[Entry] = []
+    with tempfile.TemporaryDirectory() as directory:
+        journal = Journal(Path(directory) / "s.db")
+        for copy in copies:
+            journal.answered(copy)
+        sent = dict.fromkeys(copies, 0)
+        while any(sent[copy] < len(entries) for copy in copies):
+            copy = random.choice([copy for copy in copies if sent[copy] < len(entries)])
+            begin = max(0, sent[copy] - random.choice((0, 0, 3)))  # a copy may send something again
+            sent[copy] = min(len(entries), sent[copy] + random.randint(1, 8))
+            left = copies[copy][sent[copy] :]
+            promises = {
+                origin: min((time for code, time, _ in left if code == number), default=20)
+                for number, origin in enumerate(ORIGINS)
+            }
+            before = journal.log.end_seq()
+            journal.arrived(copy, begin + 1, copies[copy][begin : sent[copy]], **promises)
+            for segment in journal.log.read(before, journal.log.end_seq()):
+                if segment.rows is not None:
+                    times = segment.rows.column("_stime").cast(pa.int64()).to_pylist()
+                    columns = segment.rows.select(["_origin", "_tid"]).to_pydict()
+                    passed += zip(columns["_origin"], times, columns["_tid"], strict=True)
+            if random.random() < 0.3:
+                with journal.store.transaction() as transaction:
+                    transaction.trim("s", now_us=0)
+            if random.random() < 0.3:
+                journal.reopen()
+        journal.store.close()
+    assert sorted(passed) == sorted(entries)
+    assert journal.inlet.state.punctuations == {"a": 20, "b": 20}
