@@ -81,6 +81,15 @@ def check_rows(rows: pa.RecordBatch, punctuations: Mapping[str, int], origins: t
         check(False, f"Row {row} of {origin!r} at {times[row]} lies below its punctuation {punctuations[origin]}.")
 
 
+def largest_times(rows: pa.RecordBatch | None, origins: tuple[str, ...]) -> dict[str, int]:
+    """The largest stream time of each origin that has a row here."""
+    if rows is None:
+        return {}
+    tops = np.full(len(origins), -1, dtype=np.int64)
+    np.maximum.at(tops, rows.column(2).to_numpy(), rows.column(1).cast(pa.int64()).to_numpy())
+    return {origin: int(top) for origin, top in zip(origins, tops, strict=True) if top >= 0}
+
+
 def _conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     check(batch.schema.names == schema.names, f"Columns {batch.schema.names} were appended, not {schema.names}.")
     for field, wanted in zip(batch.schema, schema, strict=True):

@@ -16,7 +16,7 @@ from anabranch.storage.connection import Connect, one_row
 from anabranch.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
-FORMAT: Final = 2
+FORMAT: Final = 3
 PAGE_BYTES: Final = 16 << 10
 
 SCHEMA: Final = (
@@ -34,6 +34,7 @@ SCHEMA: Final = (
         trimmed_bytes INTEGER NOT NULL DEFAULT 0,
         trimmed_punctuations BLOB NOT NULL DEFAULT x'')""",
     # last_id and end_bytes count from the beginning of the log, so what lies between two segments is a difference.
+    # tops are the largest times of each origin among the rows: what is trimmed unread leaves floors above them.
     # The large columns come last: reading the others does not touch the pages that hold them. The largest bodies are
     # in files of their own.
     """CREATE TABLE segments (
@@ -44,6 +45,7 @@ SCHEMA: Final = (
         end_bytes INTEGER NOT NULL,
         appended_us INTEGER NOT NULL,
         punctuations BLOB NOT NULL,
+        tops BLOB NOT NULL,
         file TEXT,
         file_bytes INTEGER,
         body BLOB,

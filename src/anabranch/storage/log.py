@@ -123,6 +123,10 @@ class Log:
     def rows_between(self, after_seq: int, to_seq: int) -> int:
         return self._mark(to_seq).id - self._mark(after_seq).id
 
+    def id_at(self, seq: int) -> int:
+        """The last row up to this segment."""
+        return self._mark(seq).id
+
     def rows_after(self, seq: int) -> int:
         """How far behind a reader at ``seq`` is: the rows after it that are still held."""
         mark = self._look(seq, find_mark) or self._state.trimmed

@@ -29,7 +29,7 @@ from anabranch.storage.state import (
     refuse_difference,
     refuse_not_held,
 )
-from anabranch.storage.trimming import last_doomed, slowest_in_the_way
+from anabranch.storage.trimming import TRIM_SEGMENTS, last_doomed, slowest_in_the_way
 
 SEGMENT_OVERHEAD_BYTES: Final = 64
 """What a segment counts besides its contents, so that segments without rows reach the limit of a log, too."""
@@ -56,6 +56,15 @@ class Appended:
     @property
     def segments(self) -> int:
         return self.last_seq - self.first_seq + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Oldest:
+    """A segment that could be trimmed: its last row, and the largest stream time of each origin in it."""
+
+    seq: int
+    last_id: int
+    tops: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,11 +131,18 @@ class Transaction:
 
         Returns how many; a bounded number at a time, so call it again after TRIM_SEGMENTS.
         """
+        last = last_doomed(self._connection, self._state(log), now_us)
+        return self.trim_through(log, last) if last else 0
+
+    def trim_through(self, log: str, seq: int) -> int:
+        """Delete the segments up to this one, which is held. Who may need them was decided before. Returns how many."""
         before = self._state(log)
-        last = last_doomed(self._connection, before, now_us)
-        if last is None:
-            return 0
-        mark, punctuations = last
+        row = self._one_row(
+            "SELECT last_id, end_bytes, punctuations FROM segments WHERE log = ? AND seq = ?", (before.number, seq)
+        )
+        check(row is not None, f"Log {log!r} was to be trimmed up to segment {seq}, which it does not hold.")
+        last_id, end_bytes, punctuations = row or ()
+        mark = Mark(seq, last_id, end_bytes)
         files = "SELECT file FROM segments WHERE log = ? AND seq <= ? AND file IS NOT NULL"
         self.doomed.extend(self._column(files, (before.number, mark.seq)))
         self._execute("DELETE FROM segments WHERE log = ? AND seq <= ?", (before.number, mark.seq))
@@ -139,6 +155,20 @@ class Transaction:
         known = codec.decode_punctuations(punctuations, before.spec.origins)
         self._states[log] = replace(before, trimmed=mark, trimmed_punctuations=known)
         return mark.seq - before.trimmed.seq
+
+    def held_seq(self, log: str, seq: int) -> int:
+        """This segment, or the last one that is gone already, as this transaction has it."""
+        return max(seq, self._state(log).trimmed.seq)
+
+    def oldest(self, log: str) -> list[Oldest]:
+        """The oldest segments that are held: as many as one trim deletes at most."""
+        state = self._state(log)
+        rows = self._connection.execute(
+            "SELECT seq, last_id, tops FROM segments WHERE log = ? ORDER BY seq LIMIT ?", (state.number, TRIM_SEGMENTS)
+        ).fetchall()
+        return [
+            Oldest(seq, last_id, codec.decode_punctuations(tops, state.spec.origins)) for seq, last_id, tops in rows
+        ]
 
     def make_room(self, log: str, now_us: int, *, keep: Set[str] = frozenset()) -> list[str]:
         """Trim; and while the log stays at its limit, cut off its slowest readers. Returns those cut off.
@@ -298,6 +328,7 @@ class Transaction:
         self, state: LogState, rows: pa.RecordBatch | None, punctuations: Mapping[str, int], now_us: int
     ) -> LogState:
         known = codec.encode_punctuations(punctuations, state.codes)
+        tops = codec.encode_punctuations(codec.largest_times(rows, state.spec.origins), state.codes)
         body = codec.encode_rows(rows) if rows is not None else None
         count = rows.num_rows if rows is not None else 0
         size = SEGMENT_OVERHEAD_BYTES + len(known) + (body.size if body is not None else 0)
@@ -307,10 +338,10 @@ class Transaction:
             file = self._bodies.write(body)
             self.written.append(file)
         self._execute(
-            "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, file, file_bytes, "
-            "body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, tops, file, "
+            "file_bytes, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(state.number, end.seq, count, end.id, end.bytes, now_us, known),
+                *(state.number, end.seq, count, end.id, end.bytes, now_us, known, tops),
                 *((None, None, body) if file is None or body is None else (file, body.size, None)),
             ),
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
-from anabranch.storage.connection import Connection, one_row
+from anabranch.storage.connection import Connection
 from anabranch.storage.state import LogState, Mark, find_mark
 
 TRIM_SEGMENTS: Final = 256
@@ -16,8 +16,8 @@ TRIM_BYTES: Final = 256 << 20
 """What one trim deletes at most: it has the write lock, and SQLite reads every page that it frees."""
 
 
-def last_doomed(connection: Connection, state: LogState, now_us: int) -> tuple[Mark, bytes] | None:
-    """The last segment that a trim may delete now, with its punctuations."""
+def last_doomed(connection: Connection, state: LogState, now_us: int) -> int | None:
+    """The last segment that a trim may delete now."""
     last: Mark | None = None
     for seq, last_id, end_bytes, appended_us in connection.execute(
         "SELECT seq, last_id, end_bytes, appended_us FROM segments WHERE log = ? ORDER BY seq LIMIT ?",
@@ -29,10 +29,7 @@ def last_doomed(connection: Connection, state: LogState, now_us: int) -> tuple[M
         if last and end_bytes - state.trimmed.bytes > TRIM_BYTES:
             break
         last = Mark(seq, last_id, end_bytes)
-    if last is None:
-        return None
-    row = one_row(connection, "SELECT punctuations FROM segments WHERE log = ? AND seq = ?", (state.number, last.seq))
-    return (last, bytes(row[0])) if row else None
+    return last.seq if last else None
 
 
 def slowest_in_the_way(connection: Connection, state: LogState, keep: Set[str]) -> list[str]:
