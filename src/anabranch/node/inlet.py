@@ -70,6 +70,15 @@ class JournalInlet:
         """As the last transaction stored it."""
         return self._state
 
+    @property
+    def stream(self) -> str:
+        return self._journal.name
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """In the order of their codes."""
+        return self._journal.spec.origins
+
     def orphaned(self, live: Collection[str]) -> list[str]:
         """The origins for which no live copy may vouch."""
         return self._inlet.orphaned(self._state, live)
@@ -123,7 +132,7 @@ class JournalInlet:
 
     def _over(self, added: list[_Held], punctuations: Punctuations) -> int:
         """How many of what is held need not be remembered any more, oldest first."""
-        times = times_of(punctuations, self._journal.spec.origins)
+        times = times_of(punctuations, self.origins)
         over = itertools.takewhile(lambda held: bool((held.tops < times).all()), itertools.chain(self._held, added))
         return sum(1 for _ in over)
 
@@ -135,7 +144,7 @@ class JournalInlet:
             transaction.acknowledge(self._journal.name, INLET_READER, seq)
 
     def _tops(self, header: Header) -> np.ndarray:
-        tops = np.full(len(self._journal.spec.origins), -1, dtype=np.int64)
+        tops = np.full(len(self.origins), -1, dtype=np.int64)
         np.maximum.at(tops, header.origins, header.stimes)
         return tops
 
@@ -144,7 +153,7 @@ class JournalInlet:
         if stored is None:
             return InletState()
         state = _decoded(stored)
-        times = times_of(state.punctuations, self._journal.spec.origins)
+        times = times_of(state.punctuations, self.origins)
         remembered = Identities()
         after = self._journal.readers()[INLET_READER]
         for segment in self._journal.read(after, self._journal.end_seq()):

@@ -13,7 +13,7 @@ import json
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from anabranch.core.readers import (
     AnswerSubscription,
@@ -41,7 +41,7 @@ class ServedLog:
 
     def __init__(self, store: Store, log: Log, readers: Iterable[str]) -> None:
         self._store = store
-        self._log = log
+        self.log: Final = log
         self._rules = Readers(log.name)
         self._lock = threading.Lock()
         stored = store.get(_key(log.name))
@@ -55,6 +55,11 @@ class ServedLog:
     def readers(self) -> Mapping[str, Reader]:
         """As they are known now; what was acknowledged since the last transaction included."""
         return dict(self._readers)
+
+    def is_cut_off(self, reader: str) -> bool:
+        """Whether the reader does not count now; one that nobody knows does not, either."""
+        known = self._readers.get(reader)
+        return known is None or known.cut_off
 
     def subscribed(self, event: ReaderSubscribed) -> AnswerSubscription:
         """A replica wants to read; what it is told is durable."""
@@ -81,11 +86,11 @@ class ServedLog:
         A bounded number of segments at a time: call it again while there are more.
         """
         with self._lock, self._store.transaction() as transaction:
-            own = {name: seq for name, seq in self._log.readers().items() if name not in self._readers}
+            own = {name: seq for name, seq in self.log.readers().items() if name not in self._readers}
             oldest = [
-                each for each in transaction.oldest(self._log.name) if each.seq <= min(own.values(), default=each.seq)
+                each for each in transaction.oldest(self.log.name) if each.seq <= min(own.values(), default=each.seq)
             ]
-            local = {name: Reader(acknowledged=self._log.id_at(seq)) for name, seq in own.items()}
+            local = {name: Reader(acknowledged=self.log.id_at(seq)) for name, seq in own.items()}
             state = replace(
                 self._state(),
                 marks=tuple(Mark(last_id=each.last_id, tops=each.tops) for each in oldest),
@@ -96,7 +101,7 @@ class ServedLog:
             for action in actions:
                 if isinstance(action, TrimThrough):
                     last_seq = max(each.seq for each in oldest if each.last_id <= action.last_id)
-                    transaction.trim_through(self._log.name, last_seq)
+                    transaction.trim_through(self.log.name, last_seq)
             self._write(transaction, readers, state.trimmed)
             cut_off = [action.reader for action in actions if isinstance(action, CutOff)]
         self._readers, self._trimmed = readers, state.trimmed
@@ -114,24 +119,24 @@ class ServedLog:
     def _state(self) -> ReadersState:
         """For all but trimming it is enough to know where the log ends."""
         return ReadersState(
-            incarnation=self._log.incarnation,
-            trimmed_id=self._log.first_id() - 1,
-            marks=(Mark(last_id=self._log.last_id()),),
+            incarnation=self.log.incarnation,
+            trimmed_id=self.log.first_id() - 1,
+            marks=(Mark(last_id=self.log.last_id()),),
             readers=self._readers,
             trimmed=self._trimmed,
         )
 
     def _write(self, transaction: Transaction, readers: Mapping[str, Reader], trimmed: Punctuations) -> None:
         """With what the store itself must know: how far those have read who hold the log back."""
-        name = self._log.name
-        known = self._log.readers()
+        name = self.log.name
+        known = self.log.readers()
         for reader in self._readers.keys() - readers.keys():
             transaction.remove_reader(name, reader)
         for reader, facts in readers.items():
             if facts.cut_off:
                 transaction.remove_reader(name, reader)
                 continue
-            seq = self._log.seq_before_id(max(facts.acknowledged + 1, self._log.first_id()))
+            seq = self.log.seq_before_id(max(facts.acknowledged + 1, self.log.first_id()))
             if reader in known and seq < known[reader]:  # it has less than it had: it was rebuilt
                 transaction.remove_reader(name, reader)
             transaction.add_reader(name, reader, at_seq=transaction.held_seq(name, seq))

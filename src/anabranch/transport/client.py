@@ -20,6 +20,10 @@ from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
 from anabranch.transport import wire
 from anabranch.transport.ports import (
+    CopyAcknowledgement,
+    CopyAnswer,
+    CopyPiece,
+    CopyRequest,
     JournalRequest,
     Push,
     PushAnswer,
@@ -145,6 +149,15 @@ class Client:
         request = JournalRequest(stream=stream, after_seq=after_seq, to_seq=to_seq, columns=columns, rows=rows)
         return BatchStream(self._client, wire.journal_ticket(request), self.address)
 
+    # --- copies ----------------------------------------------------------------------------------------------------
+
+    def read_copy(self, request: CopyRequest) -> CopyStream:
+        """The copy of a stream that this node has, as a replica reads it."""
+        return CopyStream(self._client, wire.copy_ticket(request), self.address)
+
+    def acknowledge_copy(self, said: CopyAcknowledgement) -> None:
+        self._act("acknowledge-copy", wire.acknowledgement_message(said))
+
     # --- shared ----------------------------------------------------------------------------------------------------
 
     def _act(self, name: str, body: wire.Message) -> wire.Message:
@@ -164,12 +177,8 @@ class Client:
             raise wire.from_flight(error, self.address) from error
 
 
-class BatchStream:
-    """Batches of one read, in order. Iterate it in one thread; ``close`` may be called from any.
-
-    A blocked Flight read does not hear Ctrl-C. A following one hears it at the next sign of life, twice a second;
-    a node that has died is found out by keepalive.
-    """
+class _Reading:
+    """One read that is going on. A blocked one does not hear Ctrl-C; a node that has died is found out by keepalive."""
 
     def __init__(self, client: flight.FlightClient, ticket: bytes, address: str) -> None:
         self._address: Final = address
@@ -180,27 +189,61 @@ class BatchStream:
         except _CONNECTION_ERRORS as error:
             raise wire.from_flight(error, address) from error
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        return self
-
-    def __next__(self) -> pa.RecordBatch:
-        while not self._closed.is_set():
-            try:
-                batch = self._reader.read_chunk().data
-            except _CONNECTION_ERRORS as error:
-                if self._closed.is_set():  # this is how a cancelled read ends
-                    break
-                raise wire.from_flight(error, self._address) from error
-            if batch.num_rows:
-                return batch
-        raise StopIteration
-
     def close(self) -> None:
         """End the read. A thread that iterates sees the end of the stream."""
         self._closed.set()
         self._reader.cancel()
 
+    def _next(self) -> flight.FlightStreamChunk:
+        """What comes next; ``StopIteration`` at the end, and when it is closed."""
+        try:
+            if not self._closed.is_set():
+                return self._reader.read_chunk()
+        except _CONNECTION_ERRORS as error:
+            if not self._closed.is_set():  # this is how a cancelled read ends
+                raise wire.from_flight(error, self._address) from error
+        raise StopIteration
+
+
+class BatchStream(_Reading):
+    """Batches of one read, in order. Iterate it in one thread; ``close`` may be called from any.
+
+    A following one hears Ctrl-C at the next sign of life, twice a second.
+    """
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        while True:
+            batch = self._next().data
+            if batch.num_rows:
+                return batch
+
     def __enter__(self) -> BatchStream:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class CopyStream(_Reading):
+    """A copy of a stream, piece by piece, signs of life included. Iterate it in one thread; close it from any."""
+
+    @property
+    def answer(self) -> CopyAnswer:
+        return wire.copy_answer(self.schema)
+
+    def __iter__(self) -> Iterator[CopyPiece]:
+        return self
+
+    def __next__(self) -> CopyPiece:
+        chunk = self._next()
+        message = wire.decode(chunk.app_metadata.to_pybytes())
+        first_id, promises = wire.number(message, "first"), wire.times(message, "promises")
+        return CopyPiece(first_id=first_id, rows=chunk.data, promises=promises)
+
+    def __enter__(self) -> CopyStream:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -7,7 +7,7 @@ Spark.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -53,6 +53,49 @@ class JournalRequest:
     to_seq: int
     columns: Sequence[str]
     rows: Selection = ALL_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyRequest:
+    """A replica wants to read the copy of a stream that this node has: who it is, how far it is, what it promises."""
+
+    stream: str
+    reader: str
+    life: str
+    position: Position | None
+    punctuations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAnswer:
+    """From where the copy will be sent, and below which times it cannot vouch; ``schema`` is that of stored rows."""
+
+    incarnation: str
+    first_id: int
+    floors: Mapping[str, int]
+    earlier_life: bool
+    origins: tuple[str, ...]
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyPiece:
+    """A step of a copy: rows, numbered from ``first_id``, maybe none, and all that the copy promises after them."""
+
+    first_id: int
+    rows: pa.RecordBatch
+    promises: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyAcknowledgement:
+    """A replica holds everything up to ``position`` durably, and promises this itself."""
+
+    stream: str
+    reader: str
+    life: str
+    position: Position
+    punctuations: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,3 +197,17 @@ class NodePorts(Protocol):
     def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """What Spark asks for of a journal, with its schema."""
         ...
+
+
+class CopyPorts(Protocol):
+    """What a node offers to the replicas that read its copies of streams."""
+
+    def read_copy(self, request: CopyRequest, cancelled: Callable[[], bool]) -> tuple[CopyAnswer, Iterator[CopyPiece]]:
+        """The copy from the answered place on, in log order, without end.
+
+        A piece without rows comes every ``limits.FOLLOW_WAIT_S`` where there is nothing to say. It ends when
+        ``cancelled()`` turns true, the reader is cut off, or the same reader asks again.
+        """
+        ...
+
+    def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None: ...

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -26,7 +26,7 @@ import pyarrow.flight as flight
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
 from anabranch.transport import rows, wire
-from anabranch.transport.ports import NodePorts, PushAnswer, ReadRequest, StreamInfo
+from anabranch.transport.ports import CopyPiece, CopyPorts, NodePorts, PushAnswer, ReadRequest, StreamInfo
 
 _log: Final = logging.getLogger(__name__)
 
@@ -37,16 +37,20 @@ SEND_BYTES: Final = limits.MESSAGE_BYTES // 4 * 3
 """Bytes of one batch that is sent: a message with room for its frame, and more than any row that was let in."""
 
 Action = Callable[[wire.Message], wire.Message]
+Sent: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
+"""A batch, and what is said beside it."""
 
 
 class FlightServer:
     """Serves ``ports`` from construction until ``stop``. Port 0 takes any free one; ``address`` says which."""
 
-    def __init__(self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0, *, copies: CopyPorts | None = None
+    ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
-            self._service = _Service(ports, self._calls, flight.Location.for_grpc_tcp(host, port))
+            self._service = _Service(ports, copies, self._calls, flight.Location.for_grpc_tcp(host, port))
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -113,15 +117,17 @@ class _Calls:
 class _Service(flight.FlightServerBase):
     """The handlers. Only Flight errors may leave one: pyarrow makes anything else opaque."""
 
-    def __init__(self, ports: NodePorts, calls: _Calls, location: flight.Location) -> None:
+    def __init__(self, ports: NodePorts, copies: CopyPorts | None, calls: _Calls, location: flight.Location) -> None:
         super().__init__(location)
         self._ports: Final = ports
+        self._copies: Final = copies
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
             "acknowledge": ("{reader} of {stream} needs nothing up to {position}.", self._acknowledge),
             "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
+            "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -149,27 +155,29 @@ class _Service(flight.FlightServerBase):
             return self._calls.is_stopping or over.is_set() or bool(context.is_cancelled())
 
         with _errors():
-            schema, batches = self._open(ticket.ticket, cancelled)
-            return flight.GeneratorStream(schema, self._send(batches, cancelled, over))
+            schema, sent = self._open(ticket.ticket, cancelled)
+            return flight.GeneratorStream(schema, self._send(sent, cancelled, over))
 
-    def _open(self, ticket: bytes, cancelled: Callable[[], bool]) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    def _open(self, ticket: bytes, cancelled: Callable[[], bool]) -> tuple[pa.Schema, Iterator[Sent]]:
         """What a ticket asks for. One that is no JSON is the name of a stream: all of it, without following."""
         if not ticket.startswith(b"{"):
             request = ReadRequest(stream=ticket.decode(errors="replace"))
         else:
             message = wire.decode(ticket)
+            if "copy" in message:
+                answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
+                return wire.copy_schema(answer), _with_places(pieces)
             if "journal" in message:
-                return self._ports.journal_read(wire.journal_request(message))
+                schema, batches = self._ports.journal_read(wire.journal_request(message))
+                return schema, _small_enough(batches)
             request = wire.read_request(message)
-        return _marked(self._stream(request.stream)), self._ports.read(request, cancelled)
+        return _marked(self._stream(request.stream)), _small_enough(self._ports.read(request, cancelled))
 
-    def _send(
-        self, batches: Iterator[pa.RecordBatch], cancelled: Callable[[], bool], over: threading.Event
-    ) -> Iterator[pa.RecordBatch]:
+    def _send(self, batches: Iterator[Sent], cancelled: Callable[[], bool], over: threading.Event) -> Iterator[Sent]:
         with _errors(), self._calls.counted():
             try:
                 for batch in batches:
-                    yield from rows.split(batch, max_rows=batch.num_rows, max_bytes=SEND_BYTES)
+                    yield batch
                     if cancelled():
                         break
                 self._calls.check_running()
@@ -234,6 +242,10 @@ class _Service(flight.FlightServerBase):
         self._ports.acknowledge(stream, reader, wire.position(message, "position"))
         return {}
 
+    def _acknowledge_copy(self, message: wire.Message) -> wire.Message:
+        self._serving().acknowledge_copy(wire.acknowledgement_of(message))
+        return {}
+
     def _forget_reader(self, message: wire.Message) -> wire.Message:
         self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
         return {}
@@ -249,12 +261,33 @@ class _Service(flight.FlightServerBase):
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
+    def _serving(self) -> CopyPorts:
+        if self._copies is None:
+            raise StreamNotFound("This node has no copies for replicas.", remedy="Check the deployment's addresses.")
+        return self._copies
+
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)
         if kind not in (None, info.kind):
             known = sorted(other.name for other in self._ports.streams() if other.kind == kind)
             raise StreamNotFound(f"This node has no {kind} {name!r}.", remedy=f"It has: {', '.join(known) or 'none'}.")
         return info
+
+
+def _small_enough(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches that fit into a message."""
+    try:
+        for batch in batches:
+            yield from rows.split(batch, max_rows=batch.num_rows, max_bytes=SEND_BYTES)
+    finally:
+        close = getattr(batches, "close", None)
+        if close is not None:
+            close()
+
+
+def _with_places(pieces: Iterator[CopyPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    for piece in pieces:
+        yield piece.rows, wire.encode({"first": piece.first_id, "promises": dict(piece.promises)})
 
 
 @contextmanager

@@ -29,7 +29,16 @@ from anabranch.errors import (
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.position import Position
 from anabranch.model.selection import from_text, to_text
-from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration
+from anabranch.transport.ports import (
+    CopyAcknowledgement,
+    CopyAnswer,
+    CopyRequest,
+    JournalRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+)
 
 VERSION: Final = 1
 SENTENCE_BYTES: Final = 500  # gRPC percent-encodes it: up to three times as long in the trailer
@@ -44,6 +53,8 @@ HEADER_FIELDS: Final = (
     pa.field(STIME, TIMESTAMP, nullable=False),
     pa.field(ORIGIN, pa.string()),
 )
+
+COPY: Final = b"anabranch.copy"  # the same, for what a copy answers to a replica
 
 Message = dict[str, object]
 
@@ -108,6 +119,14 @@ def optional_number(message: Message, key: str) -> int | None:
     return None if message.get(key) is None else number(message, key)
 
 
+def times(message: Message, key: str) -> dict[str, int]:
+    """A time for each of some origins."""
+    value = message.get(key)
+    if not isinstance(value, dict) or not all(type(time) is int for time in value.values()):
+        raise ConfigError(f"A message needs {key!r} as times by origin.", remedy="Use the Anabranch client.")
+    return value
+
+
 def position(message: Message, key: str) -> Position:
     return parse_position(text(message, key))
 
@@ -162,6 +181,72 @@ def read_request(message: Message) -> ReadRequest:
         start="start" if start == "start" else "end" if start == "end" else parse_position(start),
         follow=message.get("follow") is True,
         reader=optional_text(message, "reader"),
+    )
+
+
+def copy_ticket(request: CopyRequest) -> bytes:
+    return encode(
+        {
+            "copy": request.stream,
+            "reader": request.reader,
+            "life": request.life,
+            "position": None if request.position is None else str(request.position),
+            "punctuations": dict(request.punctuations),
+        }
+    )
+
+
+def copy_request(message: Message) -> CopyRequest:
+    return CopyRequest(
+        stream=text(message, "copy"),
+        reader=text(message, "reader"),
+        life=text(message, "life"),
+        position=None if message.get("position") is None else position(message, "position"),
+        punctuations=times(message, "punctuations"),
+    )
+
+
+def copy_schema(answer: CopyAnswer) -> pa.Schema:
+    """The schema of the rows, which carries the answer."""
+    message: Message = {
+        "incarnation": answer.incarnation,
+        "first": answer.first_id,
+        "floors": dict(answer.floors),
+        "earlier_life": answer.earlier_life,
+        "origins": list(answer.origins),
+    }
+    return answer.schema.with_metadata({COPY: encode(message)})
+
+
+def copy_answer(schema: pa.Schema) -> CopyAnswer:
+    message = decode((schema.metadata or {}).get(COPY, b""))
+    return CopyAnswer(
+        incarnation=text(message, "incarnation"),
+        first_id=number(message, "first"),
+        floors=times(message, "floors"),
+        earlier_life=message.get("earlier_life") is True,
+        origins=tuple(texts(message, "origins")),
+        schema=schema.remove_metadata(),
+    )
+
+
+def acknowledgement_message(said: CopyAcknowledgement) -> Message:
+    return {
+        "stream": said.stream,
+        "reader": said.reader,
+        "life": said.life,
+        "position": str(said.position),
+        "punctuations": dict(said.punctuations),
+    }
+
+
+def acknowledgement_of(message: Message) -> CopyAcknowledgement:
+    return CopyAcknowledgement(
+        stream=text(message, "stream"),
+        reader=text(message, "reader"),
+        life=text(message, "life"),
+        position=position(message, "position"),
+        punctuations=times(message, "punctuations"),
     )
 
 

@@ -1,0 +1,126 @@
+"""The copies of streams that a node offers to replicas elsewhere: what each of them is sent, and what it acknowledges.
+
+Rows and punctuations go out in log order, and never a present punctuation ahead of the backlog: first what had been
+promised at the reader's place, then segment after segment. A reader that asks again ends its earlier read. One that is
+cut off is sent no more until it asks again; it may read on then, but nothing is kept for it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator, Mapping
+
+import pyarrow as pa
+
+from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
+from anabranch.errors import StreamNotFound, check
+from anabranch.limits import FOLLOW_WAIT_S
+from anabranch.node.serving import ServedLog
+from anabranch.storage.codec import stored_schema
+from anabranch.storage.log import Log
+from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest
+
+
+class Copies:
+    """The logs that other nodes read, by the name of their stream. Any thread may use it."""
+
+    def __init__(self, logs: Mapping[str, ServedLog]) -> None:
+        self._logs = logs
+        self._numbers = itertools.count()
+        self._current: dict[tuple[str, str], int] = {}
+        self._lock = threading.Lock()
+
+    def read_copy(self, request: CopyRequest, cancelled: Callable[[], bool]) -> tuple[CopyAnswer, Iterator[CopyPiece]]:
+        served = self._served(request.stream)
+        key = request.stream, request.reader
+        with self._lock:
+            number = self._current[key] = next(self._numbers)
+        answer = served.subscribed(
+            ReaderSubscribed(
+                reader=request.reader,
+                life=request.life,
+                position=request.position,
+                punctuations=request.punctuations,
+            )
+        )
+
+        def over() -> bool:
+            return cancelled() or self._current[key] != number
+
+        return (
+            CopyAnswer(
+                incarnation=answer.incarnation,
+                first_id=answer.first_id,
+                floors=answer.floors,
+                earlier_life=answer.earlier_life,
+                origins=served.log.spec.origins,
+                schema=stored_schema(served.log.spec.schema),
+            ),
+            _pieces(served, request.reader, answer.first_id, over),
+        )
+
+    def trim(self) -> list[tuple[str, str]]:
+        """Forgets what all replicas have; returns those that were cut off, as stream and reader."""
+        cut_off = [
+            (stream, reader)
+            for stream, served in self._logs.items()
+            for reader in served.trim(full=served.log.is_full())
+        ]
+        with self._lock:
+            for key in cut_off:
+                self._current[key] = next(self._numbers)
+        return cut_off
+
+    def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None:
+        self._served(acknowledgement.stream).acknowledged(
+            ReaderAcknowledged(
+                reader=acknowledgement.reader,
+                life=acknowledgement.life,
+                position=acknowledgement.position,
+                punctuations=acknowledgement.punctuations,
+            )
+        )
+
+    def _served(self, stream: str) -> ServedLog:
+        served = self._logs.get(stream)
+        if served is None:
+            known = ", ".join(sorted(self._logs)) or "none"
+            raise StreamNotFound(
+                f"This node has no copy of {stream!r} for replicas.", remedy=f"Check the deployment. It has: {known}."
+            )
+        return served
+
+
+def _pieces(served: ServedLog, reader: str, first_id: int, over: Callable[[], bool]) -> Iterator[CopyPiece]:
+    """The log from this tuple on. ``over`` is asked after every piece."""
+    log = served.log
+    nothing = _no_rows(log)
+    seq = log.seq_before_id(first_id)
+    promises = log.punctuations_at(seq)
+    yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
+    while not over():
+        try:
+            for segment in log.read(seq, log.end_seq()):
+                rows, begin = nothing, max(first_id, segment.first_id)
+                if segment.rows is not None:
+                    rows = segment.rows.slice(begin - segment.first_id)
+                first_id, seq, promises = begin + rows.num_rows, segment.seq, segment.punctuations
+                yield CopyPiece(first_id=begin, rows=rows, promises=promises)
+                if over():
+                    return
+        except StreamNotFound:  # trimmed before we came to it
+            if log.first_id() > first_id:
+                counts = not served.is_cut_off(reader)
+                check(over() or not counts, f"Log {log.name!r} has trimmed what {reader!r} has not read, and counts.")
+                return  # it asks again, and is told its floors
+            seq = log.first_seq() - 1
+            promises = log.punctuations_at(seq)
+            yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
+        if not log.wait_beyond(seq, FOLLOW_WAIT_S):
+            yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)  # a sign of life
+
+
+def _no_rows(log: Log) -> pa.RecordBatch:
+    schema = stored_schema(log.spec.schema)
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
