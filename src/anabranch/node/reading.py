@@ -25,8 +25,15 @@ _STORED_HEADER = 3  # _tid, _stime, _origin
 
 
 def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-    """The stream from the asked place on; with ``follow`` until the reader or the node goes."""
+    """The stream from the asked place on, which is found now, not when the first batch is asked for; with ``follow``
+    until the reader or the node goes."""
     after_id, seq = _start(log, request.start)
+    return _batches_after(log, after_id, seq, cancelled, follow=request.follow)
+
+
+def _batches_after(
+    log: Log, after_id: int, seq: int, cancelled: Callable[[], bool], *, follow: bool
+) -> Iterator[pa.RecordBatch]:
     schema = wire_schema(log.spec.schema)
     known: Mapping[str, int] = log.punctuations_at(seq)
     if known:
@@ -38,7 +45,7 @@ def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) 
             known, seq = segment.punctuations, segment.seq
             if cancelled():
                 return
-        if seq >= end and not request.follow:
+        if seq >= end and not follow:
             return
         if not log.wait_beyond(seq, FOLLOW_WAIT_S):
             yield _empty(schema)  # tells the reader that the stream is quiet, not dead

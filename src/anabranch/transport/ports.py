@@ -158,7 +158,8 @@ class NodePorts(Protocol):
         ...
 
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-        """Batches of the wire schema, in log order, beginning with the tuple after ``request.start``.
+        """Batches of the wire schema, in log order, beginning with the tuple after ``request.start``, which means what
+        it means now, not when the first batch is asked for.
 
         Boundaries that were raised after that position may come again when a reader resumes there, but none is left
         out. A following read that has nothing to say yields a batch without rows every ``limits.FOLLOW_WAIT_S``: the

@@ -86,6 +86,12 @@ def test_a_reader_from_the_end_hears_only_the_present_promise(store: Store) -> N
     assert told(store.log("s"), "end") == [("BOUNDARY", None, "a/0", 20), ("BOUNDARY", None, "b/0", 20)]
 
 
+def test_the_end_is_where_it_was_when_the_reader_asked(store: Store) -> None:
+    batches = wire_batches(store.log("s"), ReadRequest(stream="s", start="end"), lambda: False)
+    append(store, [("a/0", 30)], {})
+    assert [x for batch in batches for x in batch.column("x").to_pylist() if x] == [30]
+
+
 def test_a_following_reader_tells_that_it_is_alive(store: Store) -> None:
     request = ReadRequest(stream="s", start="end", follow=True)
     batches = wire_batches(store.log("s"), request, lambda: False)

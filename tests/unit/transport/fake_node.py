@@ -78,6 +78,9 @@ class FakeNode:
         else:
             at = self._after(request.start)
         self.reads += 1
+        return self._batches(request, at, cancelled)
+
+    def _batches(self, request: ReadRequest, at: int, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         while not cancelled():
             with self.changed:
                 news = self._from(at) if request.stream == "ping" else []
