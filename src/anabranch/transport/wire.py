@@ -28,7 +28,7 @@ from anabranch.errors import (
 )
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.position import Position
-from anabranch.model.selection import from_text, to_text
+from anabranch.model.selection import Selection, from_text, to_text
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -170,8 +170,17 @@ def journal_request(message: Message) -> JournalRequest:
         after_seq=number(message, "after"),
         to_seq=number(message, "to"),
         columns=texts(message, "columns"),
-        rows=from_text(text(message, "rows")),
+        rows=_selection(text(message, "rows")),
     )
+
+
+def _selection(value: str) -> Selection:
+    try:
+        return from_text(value)
+    except (ValueError, TypeError):
+        raise ConfigError(
+            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark asks this."
+        ) from None
 
 
 def read_request(message: Message) -> ReadRequest:

@@ -266,6 +266,16 @@ def test_a_journal_is_read_in_ranges_of_segments(client: Client) -> None:
     assert list(client.journal_read("ping", 3, 3, ["_id"])) == []
 
 
+@pytest.mark.parametrize("rows", ["", "{", "7", '[[["x"]]]', "[[7]]"])
+def test_a_ticket_that_does_not_say_which_rows_is_refused(server: FlightServer, rows: str) -> None:
+    ticket = wire.encode({"journal": "ping", "after": 0, "to": 0, "columns": ["_id"], "rows": rows})
+    with (
+        flight.FlightClient(f"grpc://{server.address}") as plain,
+        pytest.raises(flight.FlightError, match="which rows"),
+    ):
+        plain.do_get(flight.Ticket(ticket)).read_all()
+
+
 def test_a_journal_is_asked_for_the_rows_that_are_needed(client: Client, node: FakeNode) -> None:
     rows = (
         (Range(column="hops", low=-(1 << 63)), Range(column="rtt_ms", low=0.1, high=1e300)),
