@@ -139,8 +139,7 @@ def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
     while below:
         arrow = below.pop()
         box = boxes[arrow.box]
-        is_read = internal_stream(str(arrow)) in stage.inputs
-        if not is_read and box.name not in found and isinstance(box, Step | Union):
+        if read_as(diagram, stage, arrow) is None and box.name not in found:
             found.add(box.name)
             below += box.inputs
     return tuple(box for name, box in boxes.items() if name in found)
@@ -189,6 +188,17 @@ def _sources(diagram: Diagram) -> dict[str, frozenset[str]]:
 def stream_of(diagram: Diagram, arrow: Arrow) -> str:
     """The stream that an arrow is where it is read from elsewhere: a source's own, otherwise an internal one."""
     return arrow.box if isinstance(diagram.box(arrow.box), Source) else internal_stream(str(arrow))
+
+
+def read_as(diagram: Diagram, stage: Stage, arrow: Arrow) -> str | None:
+    """The stream that brings an arrow's tuples into a stage; None if the stage computes them."""
+    stream = stream_of(diagram, arrow)
+    return stream if stream in stage.inputs else None
+
+
+def is_stateful(diagram: Diagram, stage: Stage) -> bool:
+    """Whether a stage computes a Join or an Aggregate. There is no more than one, its root."""
+    return isinstance(diagram.box(stage.root), Maker) and not stage.reads_root
 
 
 @dataclass(frozen=True, slots=True)
