@@ -62,6 +62,8 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 `classes` (of each box, by order, with reasons), `recovery` (by mode), \
 `floats` (by box and column: the scale if it is exact, what decides by it, whether replicas are refused), \
 `refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan) |
+| `explain FILE.toml --json` | `mistakes` (a list, each with code, path, message and remedy), \
+`plan` (null if there are mistakes): `queries`, `nodes`, `links`, `faults` |
 | `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \

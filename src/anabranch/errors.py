@@ -3,6 +3,7 @@
     AnabranchError
     ├── UserError                what you wrote or sent must change
     │   ├── QueryError             a diagram is invalid (carries every problem found)
+    │   ├── DeploymentError        a deployment file is wrong (carries every mistake found)
     │   ├── ConfigError            a setting, option or argument is wrong
     │   ├── PushRefused            rows were refused; nothing of that batch was kept
     │   ├── SessionExpired         another producer with the same name took over
@@ -71,6 +72,32 @@ class QueryError(UserError):
         count = f"{len(self.problems)} problem" + ("s" if len(self.problems) != 1 else "")
         lines = "".join(f"\n  - {problem}" for problem in self.problems)
         super().__init__(f"Query {query!r} has {count}:{lines}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """One thing wrong with a deployment file: the path of the field, what, and what would be right."""
+
+    code: str
+    path: str
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message} {self.remedy}".strip() + f" [{self.code}]"
+
+
+class DeploymentError(UserError):
+    """A deployment that cannot run. ``mistakes`` holds all that was found, not only the first."""
+
+    code = "deployment"
+
+    def __init__(self, file: str, mistakes: Sequence[Mistake]) -> None:
+        self.file = file
+        self.mistakes = tuple(mistakes)
+        count = f"{len(self.mistakes)} mistake" + ("s" if len(self.mistakes) != 1 else "")
+        lines = "".join(f"\n  - {mistake}" for mistake in self.mistakes)
+        super().__init__(f"{file} has {count}:{lines}")
 
 
 class ConfigError(UserError):

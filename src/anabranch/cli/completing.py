@@ -59,6 +59,7 @@ def files(*suffixes: str) -> Complete:
 
 
 query_file: Final = files(*QUERY_SUFFIXES)
+query_or_deployment: Final = files(*QUERY_SUFFIXES, ".toml")
 
 
 def beginning(incomplete: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``anabranch explain``: a query drawn, and the plan that Spark makes of it."""
+"""``anabranch explain``: a query drawn, and the plan that Spark makes of it; a deployment, and what each node does."""
 
 from __future__ import annotations
 
@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 def explain(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="The query: a .py or .yaml file.", autocompletion=completing.query_file),
+        typer.Argument(
+            metavar="FILE",
+            help="The query: a .py or .yaml file. Or a deployment: a .toml file.",
+            autocompletion=completing.query_or_deployment,
+        ),
     ],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid flowchart.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show the plan of each stage too.")] = False,
@@ -29,18 +33,22 @@ def explain(
         bool, typer.Option("--json", help="One object, as JSON, also of a query with problems.")
     ] = False,
 ) -> None:
-    """Check a query, draw it, and say what a failure would show.
+    """Check a query or a deployment, and draw it.
 
     Each arrow is drawn with its columns. Each box has a class, which says what a restart does to it, and the query has
     that of its most general box; see docs/classes.md. Floating-point aggregates are listed with what decides by them,
     and whether they are computed exactly. Nothing runs, and without --plan no Spark starts. Exit code 2 if the query
     has problems.
 
+    Of a deployment it shows which node runs what, who reads whom, and which nodes need Spark; or all that is wrong with
+    the file and its queries.
+
     \b
     Examples:
       anabranch explain examples/slow_paths.py
       anabranch explain examples/slow_paths.yaml --mermaid > slow_paths.mmd
       anabranch explain examples/slow_paths.yaml --json | jq -r '.problems[].message'
+      anabranch explain examples/planetlab.toml
     """
     from anabranch.errors import QueryError
     from anabranch.query import classes
@@ -49,6 +57,11 @@ def explain(
 
     if as_json and mermaid:
         raise typer.BadParameter("It is either --mermaid or --json.", param_hint="--json")
+    if file.suffix.lower() == ".toml":
+        if mermaid or plan:
+            raise typer.BadParameter("These are for queries, not for deployments.", param_hint="--mermaid, --plan")
+        _explain_deployment(file, as_json=as_json)
+        return
     query = load(file)
     diagram, problems = query.diagram(), query.validate()
     if not as_json:
@@ -62,6 +75,26 @@ def explain(
         typer.echo(f"\nstage {stage}\n{text}")
     if problems:
         raise QueryError(diagram.name, problems)
+
+
+def _explain_deployment(file: Path, *, as_json: bool) -> None:
+    import json
+    from dataclasses import asdict
+
+    from anabranch.deploy.draw import as_data, as_text
+    from anabranch.deploy.plan import make_plan
+    from anabranch.deploy.validate import check_file
+    from anabranch.errors import DeploymentError
+
+    checked = check_file(file)
+    made = None if checked.mistakes else make_plan(checked)
+    if as_json:
+        told = {"mistakes": [asdict(mistake) for mistake in checked.mistakes], "plan": made and as_data(made)}
+        typer.echo(json.dumps(told, indent=2))
+    elif made is not None:
+        typer.echo(as_text(made), nl=False)
+    if made is None:
+        raise DeploymentError(str(file), checked.mistakes)
 
 
 def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> dict[str, Any]:

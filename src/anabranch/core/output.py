@@ -8,47 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, merge_min
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Source, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Join, Maker, Source
+from anabranch.query.graph import origins, stream_of
 
 
 def output_punctuations(
-    diagram: Diagram, root: str, inputs: Mapping[str, Punctuations], watermark_us: int
+    diagram: Diagram, root: str, inputs: Mapping[str, Punctuations], watermark_us: int, *, port: int = 0
 ) -> dict[str, int]:
-    """The punctuations of the stage with this root box, whatever Filters, Maps and Drops its outputs hang on.
+    """The punctuations of the stage with this root and port, whatever Filters, Maps and Drops its outputs hang on.
 
-    ``inputs`` holds, per stream that the stage reads (a source, or ``box:<name>`` for a Join or Aggregate below the
-    root), the punctuations at the end of the batch; ``watermark_us`` is the watermark that the batch ran with. Only
-    origins that reach the root appear, and only if something is promised for them.
+    ``inputs`` holds, per stream that the stage reads (a source, or ``box:<name>`` for what another stage makes), the
+    punctuations at the end of the batch; ``watermark_us`` is the watermark that the batch ran with. Only origins that
+    reach the root appear, and only if something is promised for them.
     """
-    promised = _of_root(diagram, diagram.box(root), inputs, watermark_us)
+    promised = _of_root(diagram, Arrow(root, port), inputs, watermark_us)
     return {origin: time for origin, time in promised.items() if time > 0}
 
 
-def _of_root(diagram: Diagram, root: Box, inputs: Mapping[str, Punctuations], watermark_us: int) -> dict[str, int]:
+def _of_root(diagram: Diagram, root: Arrow, inputs: Mapping[str, Punctuations], watermark_us: int) -> dict[str, int]:
     """Every origin that reaches the root is in the map: one that promised nothing holds the others at 0."""
-    match root:
-        case Aggregate(rows=int()):
+    if stream_of(diagram, root) in inputs:
+        return _of_arrow(diagram, root, inputs)
+    match diagram.box(root.box):
+        case Aggregate(rows=int(), name=name):
             # All tuples before the watermark are worked off; the next window ends with one at or after it.
-            return {root.name: watermark_us}
-        case Aggregate():
+            return {name: watermark_us}
+        case Aggregate(name=name):
             # All windows that end at or before the watermark are out; a later one ends at least one unit after it.
-            return {root.name: watermark_us + 1 if watermark_us > 0 else 0}
-        case Join():
-            sides = (_of_arrow(diagram, arrow, inputs) for arrow in root.inputs)
-            return {root.name: min(min(side.values(), default=0) for side in sides)}
+            return {name: watermark_us + 1 if watermark_us > 0 else 0}
+        case Join(name=name) as join:
+            sides = (_of_arrow(diagram, arrow, inputs) for arrow in join.inputs)
+            return {name: min(min(side.values(), default=0) for side in sides)}
         case _:
-            return _of_arrow(diagram, Arrow(root.name), inputs)
+            return _of_arrow(diagram, root, inputs)
 
 
 def _of_arrow(diagram: Diagram, arrow: Arrow, inputs: Mapping[str, Punctuations]) -> dict[str, int]:
-    match diagram.box(arrow.box):
-        case Source(name=name) as source:
-            return {origin: inputs[name].get(origin, 0) for origin in source.origins}
-        case Join(name=name) | Aggregate(name=name):
-            return {name: inputs[internal_stream(name)].get(name, 0)}
-        case Filter(input=below) | Map(input=below) | Drop(input=below):
-            return _of_arrow(diagram, below, inputs)
-        case Union(inputs=below):
-            return merge_min(_of_arrow(diagram, each, inputs) for each in below)
+    box, stream = diagram.box(arrow.box), stream_of(diagram, arrow)
+    if stream in inputs or isinstance(box, Source | Maker):
+        return {origin: inputs[stream].get(origin, 0) for origin in origins(diagram, arrow)}
+    return merge_min(_of_arrow(diagram, below, inputs) for below in box.inputs)

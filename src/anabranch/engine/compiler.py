@@ -26,10 +26,9 @@ from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.model.header import KIND
-from anabranch.model.names import internal_stream
 from anabranch.query import floats
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Maker, Map, Source, Step, Union
-from anabranch.query.graph import Stage, Target, all_origins, union_hashes
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Step, Union
+from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
 from anabranch.query.sql import quote
 
 Journals = Callable[[str], DataFrame]
@@ -70,13 +69,13 @@ class _Compiler:
         self._origins = all_origins(diagram)
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
-        self._waits = isinstance(self._root, Maker)
+        self._waits = is_stateful(diagram, stage)
         self._steps: dict[str, int] = {}
         """How many Filters, Maps and Drops lead to one of them without another box between."""
 
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
-        if isinstance(self._root, Aggregate) and self._root.counts:
+        if self._waits and isinstance(self._root, Aggregate) and self._root.counts:
             return self._compile_counting(self._root, chains)
         root = self._build_root()
         return CompiledStage(self._stage, self._hung(root, chains), chains, self._schemas(root, chains))
@@ -128,29 +127,28 @@ class _Compiler:
     def _build_root(self) -> DataFrame:
         with self._naming(self._root):
             match self._root:
-                case Aggregate() as box:
+                case Aggregate() as box if self._waits:
                     return apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box))
-                case Join() as box:
+                case Join() as box if self._waits:
                     return apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins)
                 case _:
-                    return self._arrow(Arrow(self._root.name))
+                    return self._arrow(Arrow(self._stage.root, self._stage.port))
 
     def _arrow(self, arrow: Arrow) -> DataFrame:
         """The tuples of an arrow below the root: inlined down to the streams that this stage reads."""
         box = self._boxes[arrow.box]
+        is_read = read_as(self._diagram, self._stage, arrow) is not None
         with self._naming(box):
             match box:
-                case Source():
-                    return self._journal(box.name)
-                case Join() | Aggregate():
-                    return self._journal(internal_stream(box.name))
-                case Filter() | Map() | Drop():
+                case Filter() | Map() | Drop() if not is_read:
                     return self._parted(box, arrow.port)
-                case Union():
+                case Union() if not is_read:
                     frames = [self._arrow(below) for below in box.inputs]
                     self._check_same_types(box, frames)
                     hashed = union_hashes(self._diagram, box)
                     return apply_union(frames, box, self._origins, hashed=hashed)
+                case _:
+                    return self._journal(stream_of(self._diagram, arrow))
 
     def _parted(self, box: Step, port: int) -> DataFrame:
         """The box's frame, with a border in the plan after every so many Filters, Maps and Drops."""

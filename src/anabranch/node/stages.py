@@ -24,8 +24,8 @@ from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import smallest
 from anabranch.model.times import floor_ms
-from anabranch.query.boxes import Diagram, Maker
-from anabranch.query.graph import Stage, outputs_behind
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage, is_stateful, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import BatchRecord
@@ -89,7 +89,7 @@ class StageRunner:
         self._run = run
         self._inputs = inputs
         self._origins = origins
-        self._waits = isinstance(diagram.box(stage.root), Maker)
+        self._waits = is_stateful(diagram, stage)
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
@@ -206,7 +206,8 @@ class StageRunner:
 
     def _append(self, batch: StageBatch, record: Batch) -> None:
         at_end = {stream: self._inputs[stream].punctuations_at(seq) for stream, seq in batch.ends.items()}
-        punctuations = output_punctuations(self._diagram, self.stage.root, at_end, batch.watermark_us)
+        root, port = self.stage.root, self.stage.port
+        punctuations = output_punctuations(self._diagram, root, at_end, batch.watermark_us, port=port)
         now_us = self._clock()
         with self.store.transaction() as transaction:
             for stream, table in batch.tables.items():

@@ -4,11 +4,16 @@ A *stage* is one Spark query. Every Join and every Aggregate is the root of a st
 computed once and none delays the watermark of another; so is every Source or Union that an output hangs on. Filters,
 Maps and Drops above a root belong to it: several outputs of one root are split when the batch is logged. Filters, Maps,
 Drops and Unions below a root are part of it too, down to the sources and the internal streams of other roots.
+
+A deployment that places boxes on different nodes adds *cuts*: an arrow and a box that reads it on other nodes. A cut
+arrow becomes an internal stream, whatever box it comes from, and is a target of the stage that makes it. Where a
+Filter, Map or Drop reads a cut arrow, a stage begins there that is named after it: its root is the box that is read,
+as it is for a stage on a source, and the box itself is the first of the way to the targets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import combinations
@@ -24,7 +29,6 @@ from anabranch.query.boxes import (
     Join,
     Maker,
     Map,
-    Output,
     Source,
     Step,
     Union,
@@ -40,14 +44,27 @@ class Target:
     arrow: Arrow
 
 
+Cut = tuple[Arrow, str]
+"""An arrow, and the box that reads it on other nodes than it is made on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """One Spark query: the box it is named after, the streams it reads and the streams it writes."""
+    """One Spark query: the box it is named after, the streams it reads and the streams it writes.
+
+    ``port`` is the output of the root that the stage works on. It is 0 but where a cut arrow of a Filter is read.
+    """
 
     name: str
     root: str
     inputs: tuple[str, ...]
     targets: tuple[Target, ...]
+    port: int = 0
+
+    @property
+    def reads_root(self) -> bool:
+        """Whether the root's tuples come from elsewhere: the stage computes only what hangs on it."""
+        return internal_stream(str(Arrow(self.root, self.port))) in self.inputs
 
 
 def ports(box: Box) -> int:
@@ -93,25 +110,9 @@ def union_hashes(diagram: Diagram, union: Union) -> bool:
     return any(first & second for first, second in combinations(sources, 2))
 
 
-def stages(diagram: Diagram) -> tuple[Stage, ...]:
+def stages(diagram: Diagram, cuts: Collection[Cut] = ()) -> tuple[Stage, ...]:
     """The Spark queries of a valid diagram, each after those it reads."""
-    boxes = _by_name(diagram)
-    hanging: dict[str, list[Target]] = {}
-    for output in diagram.outputs:
-        root, target = _target(boxes, output)
-        hanging.setdefault(root, []).append(target)
-    roots = [box for box in order(diagram) if isinstance(box, Maker) or box.name in hanging]
-    inputs = {root.name: tuple(_streams_below(boxes, root)) for root in roots}
-    read = {stream for streams in inputs.values() for stream in streams}
-    return tuple(
-        Stage(
-            name=root.name,
-            root=root.name,
-            inputs=inputs[root.name],
-            targets=(*hanging.get(root.name, ()), *_internal(root.name, read)),
-        )
-        for root in roots
-    )
+    return _Cutting(diagram, frozenset(cuts)).stages()
 
 
 def scans(diagram: Diagram) -> dict[str, int]:
@@ -130,13 +131,17 @@ def scans(diagram: Diagram) -> dict[str, int]:
 def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
     """The boxes that a stage computes: its root, what lies below it up to other roots, and the ways to its targets."""
     boxes = _by_name(diagram)
-    below = [arrow.box for arrow in boxes[stage.root].inputs]
-    found = {stage.root, *(name for target in stage.targets for name, _ in target.path)}
+    found = {name for target in stage.targets for name, _ in target.path}
+    below: list[Arrow] = []
+    if not stage.reads_root:
+        found.add(stage.root)
+        below += boxes[stage.root].inputs
     while below:
-        box = boxes[below.pop()]
-        if box.name not in found and isinstance(box, Step | Union):
+        arrow = below.pop()
+        box = boxes[arrow.box]
+        if read_as(diagram, stage, arrow) is None and box.name not in found:
             found.add(box.name)
-            below += [arrow.box for arrow in box.inputs]
+            below += box.inputs
     return tuple(box for name, box in boxes.items() if name in found)
 
 
@@ -180,39 +185,101 @@ def _sources(diagram: Diagram) -> dict[str, frozenset[str]]:
     return found
 
 
-def _target(boxes: dict[str, Box], output: Output) -> tuple[str, Target]:
-    """The root that an output hangs on, and the way up from there."""
-    path: list[tuple[str, int]] = []
-    arrow = output.input
-    box = boxes[arrow.box]
-    while isinstance(box, Step):
-        path.append((arrow.box, arrow.port))
-        arrow = box.input
-        box = boxes[arrow.box]
-    return box.name, Target(stream=output.name, path=tuple(reversed(path)), arrow=output.input)
+def stream_of(diagram: Diagram, arrow: Arrow) -> str:
+    """The stream that an arrow is where it is read from elsewhere: a source's own, otherwise an internal one."""
+    return arrow.box if isinstance(diagram.box(arrow.box), Source) else internal_stream(str(arrow))
 
 
-def _streams_below(boxes: dict[str, Box], root: Box) -> Iterator[str]:
-    """The streams that a stage reads, in the order of its inputs, each once."""
-    if isinstance(root, Source):
-        yield root.name
-        return
-    below = list(reversed(root.inputs))
-    seen: set[str] = set()
-    while below:
-        box = boxes[below.pop().box]
-        if box.name in seen:
-            continue
-        seen.add(box.name)
-        match box:
-            case Source():
-                yield box.name
-            case Join() | Aggregate():
-                yield internal_stream(box.name)
-            case Filter() | Map() | Drop() | Union():
-                below.extend(reversed(box.inputs))
+def read_as(diagram: Diagram, stage: Stage, arrow: Arrow) -> str | None:
+    """The stream that brings an arrow's tuples into a stage; None if the stage computes them."""
+    stream = stream_of(diagram, arrow)
+    return stream if stream in stage.inputs else None
 
 
-def _internal(root: str, read: set[str]) -> tuple[Target, ...]:
-    stream = internal_stream(root)
-    return (Target(stream=stream, path=(), arrow=Arrow(root)),) if stream in read else ()
+def is_stateful(diagram: Diagram, stage: Stage) -> bool:
+    """Whether a stage computes a Join or an Aggregate. There is no more than one, its root."""
+    return isinstance(diagram.box(stage.root), Maker) and not stage.reads_root
+
+
+@dataclass(frozen=True, slots=True)
+class _Root:
+    """Where a stage begins: the box it is named after, and the arrow that everything else in it hangs on."""
+
+    name: str
+    arrow: Arrow
+
+
+class _Cutting:
+    """One diagram, cut into stages."""
+
+    def __init__(self, diagram: Diagram, cuts: frozenset[Cut]) -> None:
+        self._diagram = diagram
+        self._cuts = cuts
+        self._boxes = _by_name(diagram)
+
+    def stages(self) -> tuple[Stage, ...]:
+        hanging: dict[_Root, list[Target]] = {}
+        for stream, arrow in self._wanted():
+            root, path = self._way_to(arrow)
+            hanging.setdefault(root, []).append(Target(stream=stream, path=path, arrow=arrow))
+        makers = [_Root(box.name, Arrow(box.name)) for box in self._diagram.boxes if isinstance(box, Maker)]
+        rank = {box.name: index for index, box in enumerate(order(self._diagram))}
+        roots = sorted({*hanging, *makers}, key=lambda root: rank[root.name])
+        inputs = {root: tuple(self._streams_below(root)) for root in roots}
+        read = {stream for streams in inputs.values() for stream in streams}
+        return tuple(
+            Stage(
+                name=root.name,
+                root=root.arrow.box,
+                port=root.arrow.port,
+                inputs=inputs[root],
+                targets=(*hanging.get(root, ()), *self._internal(root, read)),
+            )
+            for root in roots
+        )
+
+    def _wanted(self) -> Iterator[tuple[str, Arrow]]:
+        """The streams that hang on roots: outputs, and cut arrows of boxes that would not be roots by themselves."""
+        for output in self._diagram.outputs:
+            yield output.name, output.input
+        for arrow in sorted({arrow for arrow, _ in self._cuts}):
+            if isinstance(self._boxes[arrow.box], Step | Union):
+                yield internal_stream(str(arrow)), arrow
+
+    def _way_to(self, arrow: Arrow) -> tuple[_Root, tuple[tuple[str, int], ...]]:
+        """The root that an arrow hangs on, and the way up from there."""
+        path: list[tuple[str, int]] = []
+        box = self._boxes[arrow.box]
+        while isinstance(box, Step):
+            path.insert(0, (box.name, arrow.port))
+            arrow = box.input
+            if (arrow, box.name) in self._cuts:
+                return _Root(box.name, arrow), tuple(path)
+            box = self._boxes[arrow.box]
+        return _Root(box.name, arrow), tuple(path)
+
+    def _streams_below(self, root: _Root) -> Iterator[str]:
+        """The streams that a stage reads, in the order of its inputs, each once."""
+        box = self._boxes[root.arrow.box]
+        if isinstance(box, Source) or root.name != root.arrow.box:
+            yield stream_of(self._diagram, root.arrow)
+            return
+        below = [(arrow, box.name) for arrow in reversed(box.inputs)]
+        seen: set[str] = set()
+        while below:
+            arrow, reader = below.pop()
+            box = self._boxes[arrow.box]
+            if isinstance(box, Source | Maker) or (arrow, reader) in self._cuts:
+                stream = stream_of(self._diagram, arrow)
+                yield from () if stream in seen else (stream,)
+                seen.add(stream)
+            elif box.name not in seen:
+                seen.add(box.name)  # no stream that is read has the name of such a box
+                below.extend((each, box.name) for each in reversed(box.inputs))
+
+    def _internal(self, root: _Root, read: set[str]) -> tuple[Target, ...]:
+        """What other stages read of a Join or an Aggregate."""
+        stream = internal_stream(root.name)
+        if not isinstance(self._boxes[root.name], Maker) or stream not in read:
+            return ()
+        return (Target(stream=stream, path=(), arrow=root.arrow),)

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Join, Map, Source, Union
-from anabranch.query.graph import Stage
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Union
+from anabranch.query.graph import Stage, read_as
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
 
@@ -39,33 +38,40 @@ IDENTITY = Needs(frozenset(), identity=True)
 def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
     """What the stage needs of each stream that it reads."""
     root = diagram.box(stage.root)
-    if not isinstance(root, Aggregate) or root.counts:
+    if not isinstance(root, Aggregate) or root.counts or stage.reads_root:
         return dict.fromkeys(stage.inputs, EVERYTHING)
     found: dict[str, Needs] = {}
-    _follow(diagram, root.input, _read([*map(parse_expression, root.by), *parse_list(root.columns)]), found)
+    wanted = _read([*map(parse_expression, root.by), *parse_list(root.columns)])
+    _Following(diagram, stage, found).follow(root.input, wanted)
     return found
 
 
-def _follow(diagram: Diagram, arrow: Arrow, wanted: Needs, found: dict[str, Needs]) -> None:
-    """Down from an arrow of which these columns are wanted, to the streams that the stage reads."""
-    box = diagram.box(arrow.box)
-    match box:
-        case Source():
-            found[box.name] = wanted.and_also(found.get(box.name, wanted))
-        case Join() | Aggregate():
-            name = internal_stream(box.name)
-            found[name] = wanted.and_also(found.get(name, wanted))
-        case Filter():
-            _follow(diagram, box.input, wanted.and_also(_read(map(parse_expression, box.predicates))), found)
-        case Drop(predicate=str(predicate)):
-            _follow(diagram, box.input, wanted.and_also(_read([parse_expression(predicate)])), found)
-        case Drop():
-            _follow(diagram, box.input, wanted.and_also(IDENTITY), found)
-        case Map():
-            _follow(diagram, box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity), found)
-        case Union():  # whose inputs are compared column by column
-            for below in box.inputs:
-                _follow(diagram, below, replace(EVERYTHING, identity=wanted.identity), found)
+@dataclass(frozen=True, slots=True)
+class _Following:
+    """One stage, from its root down to the streams that it reads."""
+
+    diagram: Diagram
+    stage: Stage
+    found: dict[str, Needs]
+
+    def follow(self, arrow: Arrow, wanted: Needs) -> None:
+        """Down from an arrow of which these columns are wanted."""
+        stream = read_as(self.diagram, self.stage, arrow)
+        if stream is not None:
+            self.found[stream] = wanted.and_also(self.found.get(stream, wanted))
+            return
+        match self.diagram.box(arrow.box):
+            case Filter() as box:
+                self.follow(box.input, wanted.and_also(_read(map(parse_expression, box.predicates))))
+            case Drop(predicate=str(predicate)) as box:
+                self.follow(box.input, wanted.and_also(_read([parse_expression(predicate)])))
+            case Drop() as box:
+                self.follow(box.input, wanted.and_also(IDENTITY))
+            case Map() as box:
+                self.follow(box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity))
+            case Union() as box:  # whose inputs are compared column by column
+                for below in box.inputs:
+                    self.follow(below, replace(EVERYTHING, identity=wanted.identity))
 
 
 def _read(expressions: Iterable[Expression]) -> Needs:

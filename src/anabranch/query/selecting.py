@@ -13,8 +13,8 @@ from typing import Final
 from sqlglot import exp
 
 from anabranch.model.selection import ALL_ROWS, Bound, Range, Selection
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Source, Union
-from anabranch.query.graph import Stage
+from anabranch.query.boxes import Arrow, Box, Diagram, Drop, Filter, Source, Union
+from anabranch.query.graph import Stage, is_stateful, read_as
 from anabranch.query.sql import conjuncts, parse_expression
 
 _WHOLE: Final = {
@@ -38,27 +38,28 @@ _MIRRORED: Final[dict[type[exp.Expr], type[exp.Expr]]] = {
 def selections(diagram: Diagram, stage: Stage) -> dict[str, Selection]:
     """For each source that the stage reads, the rows it needs."""
     found: dict[str, Selection] = {}
-    root = diagram.box(stage.root)
-    if isinstance(root, Join | Aggregate):
-        for arrow in root.inputs:
-            _follow(diagram, arrow, (), found)
+    if is_stateful(diagram, stage):
+        for arrow in diagram.box(stage.root).inputs:
+            _follow(diagram, stage, arrow, (), found)
     else:
         for target in stage.targets:
             predicates: tuple[str, ...] = ()
             for name, port in reversed(target.path):
                 predicates = _below(diagram.box(name), port, predicates)
-            _follow(diagram, Arrow(stage.root), predicates, found)
+            _follow(diagram, stage, Arrow(stage.root, stage.port), predicates, found)
     return found
 
 
-def _follow(diagram: Diagram, arrow: Arrow, predicates: tuple[str, ...], found: dict[str, Selection]) -> None:
+def _follow(
+    diagram: Diagram, stage: Stage, arrow: Arrow, predicates: tuple[str, ...], found: dict[str, Selection]
+) -> None:
     """Down from an arrow whose tuples must pass these predicates, the first of them first."""
     box = diagram.box(arrow.box)
     if isinstance(box, Source):
         found[box.name] = _either(found.get(box.name, ()), _ranges(box, predicates))
-    elif not isinstance(box, Join | Aggregate):
+    elif read_as(diagram, stage, arrow) is None:
         for below in box.inputs:
-            _follow(diagram, below, _below(box, arrow.port, predicates), found)
+            _follow(diagram, stage, below, _below(box, arrow.port, predicates), found)
 
 
 def _below(box: Box, port: int, above: tuple[str, ...]) -> tuple[str, ...]:

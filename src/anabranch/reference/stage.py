@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Maker, Source
-from anabranch.query.graph import Stage, order, origins
+from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram
+from anabranch.query.graph import Stage, boxes_of, order, origins, ports, read_as
 from anabranch.reference.boxes import Emitted, Promises
 from anabranch.reference.network import make_boxes
 from anabranch.reference.tuples import Tuple
@@ -32,34 +31,35 @@ class StageReference:
 
     def __init__(self, diagram: Diagram, stage: Stage) -> None:
         self._stage = stage
+        self._root = Arrow(stage.root, stage.port)
         self._boxes = make_boxes(diagram)
-        below = set(_below(diagram, stage.root))
-        above = {name for target in stage.targets for name, _ in target.path}
-        self._members = [box for box in order(diagram) if box.name in below | above | {stage.root}]
-        self._origins = {box.name: origins(diagram, Arrow(box.name)) for box in self._members}
-        self._late_promises: dict[str, Promises] = {}
+        self._read = dict(_read(diagram, stage))
+        computed = {box.name for box in boxes_of(diagram, stage)} - {arrow.box for arrow in self._read}
+        self._members = [box for box in order(diagram) if box.name in computed]
+        self._origins = {arrow: origins(diagram, arrow) for arrow in self._read}
+        self._late_promises: dict[Arrow, Promises] = {}
         self._watermark_us = 0
 
     def run(self, tuples: Mapping[str, Sequence[Tuple]], punctuations: Mapping[str, Mapping[str, int]]) -> BatchResult:
         """One batch: per stream that is read, its new tuples, and its punctuations at the batch's end offset."""
         emitted: dict[str, Emitted] = {}
-        promises: dict[str, Promises] = {}
+        promises: dict[Arrow, Promises] = {}
+        for arrow, stream in self._read.items():
+            emitted.setdefault(arrow.box, {})[arrow.port] = list(tuples.get(stream, ()))
+            promised = punctuations.get(stream, {})
+            promises[arrow] = {origin: promised.get(origin, 0) for origin in self._origins[arrow]}
         for box in self._members:
-            stream = self._read_as(box)
-            if stream is None:
-                emitted[box.name] = self._work(box, emitted, promises)
-                promises[box.name] = self._boxes[box.name].promises()
-            else:
-                emitted[box.name] = {0: list(tuples.get(stream, ()))}
-                promised = punctuations.get(stream, {})
-                promises[box.name] = {origin: promised.get(origin, 0) for origin in self._origins[box.name]}
+            emitted[box.name] = self._work(box, emitted, promises)
+            promises |= dict.fromkeys(
+                [Arrow(box.name, port) for port in range(ports(box))], self._boxes[box.name].promises()
+            )
         result = BatchResult(
             emitted={each.stream: emitted[each.arrow.box].get(each.arrow.port, []) for each in self._stage.targets},
-            punctuations={origin: time for origin, time in promises[self._stage.root].items() if time},
+            punctuations={origin: time for origin, time in promises[self._root].items() if time},
             watermark_us=self._watermark_us,
         )
         self._late_promises = promises
-        read = [promises[box.name] for box in self._members if self._read_as(box) is not None]
+        read = [promises[arrow] for arrow in self._read]
         self._watermark_us = min(time for promised in read for time in promised.values()) // 1_000 * 1_000
         return result
 
@@ -68,22 +68,14 @@ class StageReference:
         """The watermark that the next batch runs with."""
         return self._watermark_us
 
-    def _read_as(self, box: Box) -> str | None:
-        """The stream that brings this box's tuples from outside of the stage; None if the box works in it."""
-        if isinstance(box, Source):
-            return box.name
-        if isinstance(box, Maker) and box.name != self._stage.root:
-            return internal_stream(box.name)
-        return None
-
-    def _work(self, box: Box, emitted: Mapping[str, Emitted], promises: Mapping[str, Promises]) -> Emitted:
+    def _work(self, box: Box, emitted: Mapping[str, Emitted], promises: Mapping[Arrow, Promises]) -> Emitted:
         made: Emitted = {}
         worker = self._boxes[box.name]
         heard = self._late_promises if isinstance(box, Aggregate) else promises
         for port, arrow in enumerate(box.inputs):
             _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
         for port, arrow in enumerate(box.inputs):
-            _add(made, worker.punctuate(port, heard.get(arrow.box, {})))
+            _add(made, worker.punctuate(port, heard.get(arrow, {})))
         return made
 
 
@@ -92,9 +84,13 @@ def _add(made: Emitted, more: Emitted) -> None:
         made.setdefault(port, []).extend(tuples)
 
 
-def _below(diagram: Diagram, box: str) -> Iterator[str]:
-    """Everything under a root that its stage reads or works through."""
-    for arrow in diagram.box(box).inputs:
-        yield arrow.box
-        if not isinstance(diagram.box(arrow.box), Source | Maker):
-            yield from _below(diagram, arrow.box)
+def _read(diagram: Diagram, stage: Stage) -> Iterator[tuple[Arrow, str]]:
+    """The arrows whose tuples come from outside of the stage, and the streams that bring them."""
+    below = [Arrow(stage.root, stage.port)]
+    while below:
+        arrow = below.pop()
+        stream = read_as(diagram, stage, arrow)
+        if stream is not None:
+            yield arrow, stream
+        else:
+            below += diagram.box(arrow.box).inputs

@@ -54,7 +54,7 @@ def test_what_needs_neither_spark_nor_arrow_does_not_load_them(arguments: list[s
     code = (
         "import sys\nfrom anabranch.cli.app import app\n"
         f"try:\n    app({arguments})\nexcept SystemExit:\n    pass\n"
-        "sys.exit(str({'pyspark', 'pyarrow', 'pandas', 'matplotlib'} & set(sys.modules)))"
+        "sys.exit(str({'pyspark', 'pyarrow', 'pandas', 'matplotlib', 'anabranch.deploy'} & set(sys.modules)))"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert run.stderr.splitlines()[-1] == "set()"

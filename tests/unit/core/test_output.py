@@ -100,3 +100,13 @@ def test_an_aggregate_that_counts_promises_the_watermark_itself() -> None:
 def test_a_drop_keeps_the_promise() -> None:
     shape = diagram(A, Drop(name="d", input=Arrow("a"), fraction=0.5), union("u", "d"))
     assert output_punctuations(shape, "u", {"a": {"a/0": 5}}, 0) == {"a/0": 5}
+
+
+def test_what_is_read_from_elsewhere_promises_what_it_brings() -> None:
+    shape = diagram(A, B, union("u", "a", "b"), keep("f", "u"), join("j", "u", "f"))
+    both = {"a/0": 5, "b/0": 7}
+    assert output_punctuations(shape, "u", {"box:u": both}, 0) == both
+    assert output_punctuations(shape, "f", {"box:f.1": both}, 0, port=1) == both
+    assert output_punctuations(shape, "j", {"box:u": {"a/0": 9, "b/0": 8}, "box:f": both}, 0) == {"j": 5}
+    assert output_punctuations(shape, "j", {"box:j": {"j": 6}}, 99) == {"j": 6}
+    assert output_punctuations(shape, "j", {"box:u": {"a/0": 9}, "box:f": both}, 0) == {}

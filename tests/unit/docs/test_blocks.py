@@ -1,4 +1,5 @@
-"""Every code block of README and docs is run: Python is executed, queries are validated, commands are parsed.
+"""Every code block of README and docs is run: Python is executed, queries and deployments are validated, commands are
+parsed.
 
 What talks to a node runs in ``tests/integration/test_docs.py``; the page of errors in ``test_errors.py``.
 """
@@ -7,18 +8,20 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import anabranch as ab
+from anabranch.deploy.validate import check_file
 from anabranch.query.draw import as_text
 from tests.unit.docs.commands import commands_in, parse
 from tests.unit.docs.pages import PAGES, ROOT, Block, all_blocks, anchors, blocks
 
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
-LANGUAGES = {"python", "yaml", "sh", "text", "sql"}
+LANGUAGES = {"python", "yaml", "toml", "sh", "text", "sql"}
 NOT_RUN = 0
 """Blocks that no test can run. A new one must be counted here, and say why in a comment."""
 
@@ -56,6 +59,14 @@ def test_python_runs_and_its_queries_are_valid(page: Path, tmp_path: Path, monke
 @pytest.mark.parametrize("block", [each for each in all_blocks("yaml") if each.page != ERRORS], ids=str)
 def test_yaml_is_a_valid_query(block: Block) -> None:
     assert ab.Query.from_yaml(block.text).validate() == []
+
+
+@pytest.mark.parametrize("block", all_blocks("toml"), ids=str)
+def test_toml_is_a_valid_deployment_of_the_examples(block: Block, tmp_path: Path) -> None:
+    for query in (ROOT / "examples").glob("*.yaml"):
+        shutil.copy(query, tmp_path)
+    (tmp_path / "deployment.toml").write_text(block.text)
+    assert check_file(tmp_path / "deployment.toml").mistakes == ()
 
 
 @pytest.mark.parametrize("block", all_blocks("sh"), ids=str)

@@ -8,8 +8,11 @@ import re
 from dataclasses import MISSING, fields
 
 import pytest
+from pydantic import BaseModel
 
 from anabranch import limits
+from anabranch.deploy import description
+from anabranch.deploy.mistakes import CODES
 from anabranch.engine.session import DEFAULTS, REQUIRED
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query, Stream
@@ -21,6 +24,7 @@ from tests.unit.docs.pages import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 CONFIGURATION = (REFERENCE / "configuration.md").read_text()
+DEPLOYMENT = (REFERENCE / "deployment.md").read_text()
 BOXES = (REFERENCE / "boxes.md").read_text()
 SET_ON_A_NODE = {"BATCH_ROWS", "BOUNDARY_INTERVAL_US", "LOG_RETENTION_US", "LOG_BYTES", "DISK_RESERVE_BYTES"}
 
@@ -76,6 +80,26 @@ def test_every_option_of_a_box_is_told_in_both_forms(kind: str) -> None:
         name for name, each in inspect.signature(builder).parameters.items() if each.kind is not each.VAR_POSITIONAL
     }
     assert {row[0] for row in rows if " " not in row[0]} == named - {"self", "name", "other"}
+
+
+@pytest.mark.parametrize(
+    ("heading", "model"),
+    [
+        ("key of the file", description.Description),
+        ("key of a node", description.NodeTable),
+        ("key of `spark`", description.SparkTable),
+        ("key of a query", description.QueryTable),
+        ("key of an entry", description.EntryTable),
+        ("key of a link", description.LinkTable),
+    ],
+)
+def test_every_key_of_a_deployment_file(heading: str, model: type[BaseModel]) -> None:
+    keys = [field.alias or name for name, field in model.model_fields.items()]
+    assert sorted(row[0] for row in table(DEPLOYMENT, heading)) == sorted(keys)
+
+
+def test_every_mistake_of_a_deployment_file() -> None:
+    assert dict(table(DEPLOYMENT, "mistake")) == CODES
 
 
 def test_aggregates_and_types_are_listed() -> None:

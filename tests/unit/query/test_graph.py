@@ -9,9 +9,11 @@ from anabranch.query.graph import (
     Target,
     all_origins,
     boxes_of,
+    is_stateful,
     order,
     origins,
     outputs_behind,
+    read_as,
     scans,
     sources_of,
     stages,
@@ -221,3 +223,35 @@ def test_a_stage_knows_its_boxes_and_what_stands_still_without_it() -> None:
     assert {box.name for box in boxes_of(diagram, by_name["second"])} == {"second"}
     assert outputs_behind(diagram, by_name["first"]) == ("counts", "counts_of_counts")
     assert outputs_behind(diagram, by_name["second"]) == ("counts_of_counts",)
+
+
+def cut_query() -> Diagram:
+    q = Query("q")
+    low, high = source(q, "s").filter("v < 5", otherwise=True, name="f")
+    q.output("low", low.map("k", name="m"))
+    q.output("n", high.union(low, name="u").aggregate("count(*) AS n", by="k", window="1s", name="a"))
+    return q.checked()
+
+
+def test_a_cut_arrow_is_a_stream_of_the_stage_that_makes_it() -> None:
+    first, unions, last = stages(cut_query(), {(Arrow("f", 1), "u"), (Arrow("f"), "u"), (Arrow("u"), "a")})
+    assert (first.name, [each.stream for each in first.targets]) == ("s", ["low", "box:f", "box:f.1"])
+    assert unions == Stage(
+        name="u", root="u", inputs=("box:f.1", "box:f"), targets=(target("box:u", arrow=Arrow("u")),)
+    )
+    assert (last.name, last.inputs, last.reads_root) == ("a", ("box:u",), False)
+    assert [box.name for box in boxes_of(cut_query(), unions)] == ["u"]
+    assert [read_as(cut_query(), unions, Arrow("f", port)) for port in (0, 1)] == ["box:f", "box:f.1"]
+    assert [is_stateful(cut_query(), stage) for stage in (first, unions, last)] == [False, False, True]
+
+
+def test_a_step_behind_a_cut_begins_a_stage_that_reads_its_root() -> None:
+    cut_steps = stages(cut_query(), {(Arrow("s"), "f"), (Arrow("f"), "m")})
+    by_name = {stage.name: stage for stage in cut_steps}
+    assert [stage.name for stage in cut_steps] == ["f", "m", "a"]
+    assert by_name["f"] == Stage(
+        name="f", root="s", inputs=("s",), targets=(target("box:f", ("f", 0), arrow=Arrow("f")),)
+    )
+    assert by_name["m"].reads_root
+    assert by_name["m"].inputs == ("box:f",)
+    assert [box.name for box in boxes_of(cut_query(), by_name["m"])] == ["m"]

@@ -1,0 +1,290 @@
+"""From a deployment file to what each node needs to know."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anabranch.deploy.flow import Reading, circles, cuts, flow
+from anabranch.deploy.plan import Link, NodePlan, Plan, Role, load_plan
+from anabranch.model.names import internal_stream
+from anabranch.query.boxes import Arrow, Diagram, Source
+from anabranch.query.builder import Query
+from anabranch.query.graph import Stage, Target, boxes_of, stages
+from tests.unit.deploy.files import GOOD, QUERY, plan
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
+SERVERS = ("mit", "uw", "ucsd", "ufl")
+UNIONS = ("wisc", "purdue")
+
+
+def role(made: Plan, node: str) -> Role:
+    found = made.nodes[node].role
+    assert found is not None
+    return found
+
+
+# --- the paper's experiment ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def planetlab() -> Plan:
+    return load_plan(EXAMPLE)
+
+
+def test_the_unions_of_figure_7_are_a_butterfly(planetlab: Plan) -> None:
+    query = planetlab.queries["planetlab"]
+    assert query.mode == "race"
+    assert [(each.name, each.boxes, each.nodes) for each in query.fragments] == [
+        ("loads", ("loads", "pings"), UNIONS),
+        ("with_load", ("with_load",), ("osu",)),
+    ]
+    for node, peer in zip(UNIONS, reversed(UNIONS), strict=True):
+        found = role(planetlab, node)
+        assert [stage.name for stage in found.stages] == ["loads", "pings"]
+        assert found.peers == {"loads": (peer,)}
+        assert found.readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
+        assert {stream: set(copies) for stream, copies in found.upstream.items()} == {
+            f"{kind}_{server}": set(query.entrances[f"load_{server}"].nodes)
+            for kind, server in product(("load", "ping"), SERVERS)
+        }
+
+
+def test_the_join_of_figure_7_reads_both_copies_of_both_unions(planetlab: Plan) -> None:
+    osu = role(planetlab, "osu")
+    assert {stream: sorted(copies) for stream, copies in osu.upstream.items()} == {
+        "box:loads": sorted(UNIONS),
+        "box:pings": sorted(UNIONS),
+    }
+    (stage,) = osu.stages
+    assert stage.inputs == ("box:pings", "box:loads")
+    assert planetlab.queries["planetlab"].copies["paths"] == ("osu",)
+
+
+def test_the_servers_of_figure_7_have_two_generators_each_and_no_spark(planetlab: Plan) -> None:
+    for server in SERVERS:
+        found = role(planetlab, server)
+        assert found.feeds == (f"load_{server}", f"ping_{server}")
+        assert found.stages == ()
+    assert [name for name, node in planetlab.nodes.items() if node.needs_spark] == [*UNIONS, "osu"]
+
+
+def test_every_way_that_rows_take_has_a_delay(planetlab: Plan) -> None:
+    ways = {
+        (min(name, copy), max(name, copy))
+        for name, node in planetlab.nodes.items()
+        if node.role is not None
+        for copies in node.role.upstream.values()
+        for copy in copies
+    }
+    peers = {("mit", "ufl"), ("ucsd", "uw")}
+    assert planetlab.links.keys() == ways | peers
+    assert planetlab.faults
+
+
+def test_origins_of_streams_are_those_of_the_whole_query(planetlab: Plan) -> None:
+    origins = planetlab.queries["planetlab"].origins
+    assert origins["box:loads"] == ("load_mit/mit", "load_ucsd/ucsd", "load_ufl/ufl", "load_uw/uw")
+    assert origins["paths"] == ("with_load",)
+    assert origins["load_uw"] == ("load_uw/uw",)
+
+
+# --- other shapes --------------------------------------------------------------------------------------------------
+
+
+def test_a_query_in_three_layers(tmp_path: Path) -> None:
+    made = plan(tmp_path)
+    query = made.queries["paths"]
+    assert [(each.name, each.boxes, each.nodes) for each in query.fragments] == [
+        ("slow", ("slow", "pairs"), ("b", "c")),
+        ("counts", ("counts",), ("d",)),
+    ]
+    a, b, c, d = (role(made, name) for name in "abcd")
+    assert (a.fragments, a.upstream, a.readers) == ((), {}, {"ping": ("c",), "load": ("b", "c")})
+    assert (b.upstream, b.readers) == ({"load": ("a",)}, {"ping": ("c",), "box:pairs": ("d",)})
+    assert (c.upstream, c.readers) == ({"ping": ("a", "b"), "load": ("a",)}, {"box:pairs": ("d",)})
+    assert (d.upstream, d.readers) == ({"box:pairs": ("b", "c")}, {})
+    assert [each.source for each in b.entrances] == ["ping"]
+    assert [node.needs_spark for node in made.nodes.values()] == [False, True, True, True]
+
+
+def test_a_producer_begins_at_its_home_and_goes_round(tmp_path: Path) -> None:
+    text = GOOD.replace('ping = ["a", "b"]', 'ping = {nodes = ["a", "b", "c"], producers = {q = "b"}}')
+    entrance = plan(tmp_path, text).queries["paths"].entrances["ping"]
+    assert entrance.lanes == {"ping/p": ("a", "b", "c"), "ping/q": ("b", "c", "a")}
+    assert entrance.feed is None
+
+
+def test_a_feed_runs_where_its_producer_is_at_home(tmp_path: Path) -> None:
+    fed = QUERY.replace("producers: [p, q]", 'producers: [p, q], feed: "generator:producer=q"').replace(
+        'cpu double"', 'cpu double", feed: generator'
+    )
+    text = GOOD.replace('ping = ["a", "b"]', 'ping = {nodes = ["a", "b"], producers = {q = "b"}}')
+    made = plan(tmp_path, text, fed)
+    assert (role(made, "a").feeds, role(made, "b").feeds) == (("load",), ("ping",))
+
+
+def test_a_feed_or_a_writer_of_spark_needs_spark(tmp_path: Path) -> None:
+    fed = plan(tmp_path, query=QUERY.replace('cpu double"', 'cpu double", feed: "spark:rate"'))
+    assert fed.nodes["a"].needs_spark
+    text = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "a"\n[queries.paths.place]')
+    for writer, needed in (("console", False), ("spark:parquet,path=x", True)):
+        query = QUERY.replace("quick: slow.1", f'quick: {{input: slow.1, to: "{writer}"}}')
+        made = plan(tmp_path, text, query)
+        assert made.nodes["a"].needs_spark is needed
+        assert role(made, "a").upstream == {"quick": ("b", "c")}
+        assert role(made, "b").readers["quick"] == ("a",)
+        assert role(made, "a").writers == ("quick",)
+
+
+def test_the_writers_of_an_output_with_one_copy_run_beside_it(tmp_path: Path) -> None:
+    query = QUERY.replace("per_target: counts", "per_target: {input: counts, to: console}")
+    made = plan(tmp_path, query=query)
+    assert made.queries["paths"].writers == {"per_target": "d"}
+    assert role(made, "d").writers == ("per_target",)
+
+
+def test_a_node_without_a_role_waits(tmp_path: Path) -> None:
+    made = plan(tmp_path, GOOD.replace("[queries.paths]", '[nodes.e]\naddress = "h:1"\n[queries.paths]'))
+    assert (made.nodes["e"].role, made.nodes["e"].needs_spark) == (None, False)
+
+
+def test_settings_of_a_node_go_before_those_of_all(tmp_path: Path) -> None:
+    text = GOOD.replace("[nodes]", '[spark]\nmaster = "local[1]"\nconf = {spark.a.b = 1, "spark.c" = true}\n[nodes]')
+    text = text.replace('7001"', '7001", site = "east", state = "data/a", spark = {conf = {spark.c = "no"}}')
+    text = text.replace('7002"', '7002", spark = {master = "spark://h:7077"}')
+    made = plan(tmp_path, text)
+
+    def settings(node: NodePlan) -> tuple[object, ...]:
+        return node.site, node.state, node.master, dict(node.conf)
+
+    assert settings(made.nodes["a"]) == (
+        "east",
+        tmp_path / "data" / "a",
+        "local[1]",
+        {"spark.a.b": "1", "spark.c": "no"},
+    )
+    assert settings(made.nodes["b"]) == ("b", None, "spark://h:7077", {"spark.a.b": "1", "spark.c": "true"})
+    assert plan(tmp_path).nodes["a"].master == "local[*]"
+
+
+def test_a_link_of_nodes_goes_before_one_of_sites(tmp_path: Path) -> None:
+    sites = {"7001": "east", "7002": "east", "7003": "west", "7004": "west"}
+    text = GOOD
+    for port, site in sites.items():
+        text = text.replace(f'{port}"', f'{port}", site = "{site}"')
+    text += """
+[[links]]
+between = ["a", "c"]
+delay = "1ms"
+[[links]]
+between = ["east", "west"]
+delay = "40ms"
+jitter = "5ms"
+[[links]]
+between = ["east", "east"]
+rate = "8Mbit/s"
+"""
+    far, near = Link(delay_us=40_000, jitter_us=5_000), Link(rate_bytes_s=1_000_000)
+    assert plan(tmp_path, text).links == {
+        ("a", "b"): near,
+        ("a", "c"): Link(delay_us=1_000),
+        ("a", "d"): far,
+        ("b", "c"): far,
+        ("b", "d"): far,
+    }
+
+
+# --- cutting -------------------------------------------------------------------------------------------------------
+
+
+def diagram() -> Diagram:
+    """Every kind of box in every position: shared, with two ports, united, joined, aggregated, one above another."""
+    q = Query("q")
+    left = q.source("left", "k string, v int")
+    right = q.source("right", "k2 string, w int")
+    low, high = left.filter("v < 5", otherwise=True, name="split")
+    both = low.union(high.map("k, v", name="kept"), name="both")
+    pairs = both.join(right.drop(0.1, name="some"), on="k = k2", within="1s", name="pairs")
+    sums = pairs.filter("v > 1", name="wanted").aggregate("sum(v) AS s", by="k", window="1s", name="sums")
+    q.output("high", high)
+    q.output("both", both)
+    q.output("pairs", pairs.map("k, w", name="short"))
+    q.output("sums", sums)
+    return q.checked()
+
+
+def test_a_filter_behind_a_cut_begins_a_stage_of_its_own() -> None:
+    placed = dict.fromkeys([box.name for box in diagram().boxes], ("a",)) | {"kept": ("b",), "short": ("b",)}
+    found = {stage.name: stage for stage in flow(diagram(), placed).stages}
+    kept = Target(stream="box:kept", path=(("kept", 0),), arrow=Arrow("kept"))
+    assert found["kept"] == Stage(name="kept", root="split", port=1, inputs=("box:split.1",), targets=(kept,))
+    short = Target(stream="pairs", path=(("short", 0),), arrow=Arrow("short"))
+    assert found["short"] == Stage(name="short", root="pairs", inputs=("box:pairs",), targets=(short,))
+    assert [found[name].reads_root for name in ("kept", "short", "pairs", "left")] == [True, True, False, False]
+    assert [target.stream for target in found["left"].targets] == ["high", "box:split.1"]
+    assert found["pairs"].inputs == ("left", "box:kept", "right")
+
+
+def test_placed_together_it_is_cut_as_on_one_node() -> None:
+    placed = dict.fromkeys([box.name for box in diagram().boxes], ("a", "b"))
+    assert flow(diagram(), placed).stages == stages(diagram())
+
+
+NODES = ("a", "b", "c")
+PLACES = st.fixed_dictionaries(
+    {
+        box.name: st.lists(st.sampled_from(NODES), min_size=1, max_size=3, unique=True).map(tuple)
+        for box in diagram().boxes
+    }
+)
+
+
+@given(PLACES)
+def test_every_box_runs_on_its_nodes_and_what_is_read_is_made(placed: dict[str, tuple[str, ...]]) -> None:
+    found = flow(diagram(), placed)
+    made: set[str] = {source.name for source in diagram().sources}
+    for stage in found.stages:  # in the order of flow
+        assert set(stage.inputs) <= made
+        made |= {target.stream for target in stage.targets}
+        computed = [box for box in boxes_of(diagram(), stage) if not isinstance(box, Source)]
+        assert {frozenset(placed[box.name]) for box in computed} <= {frozenset(found.run_on[stage.name])}
+    assert len({stage.name for stage in found.stages}) == len(found.stages)
+    run = {box.name for stage in found.stages for box in boxes_of(diagram(), stage)}
+    assert run >= {box.name for box in diagram().boxes if not isinstance(box, Source)}
+    assert made >= {output.name for output in diagram().outputs}
+    targets = [target.stream for stage in found.stages for target in stage.targets]
+    assert len(targets) == len(set(targets))
+
+
+@given(PLACES)
+def test_a_cut_arrow_is_a_stream_that_its_readers_read(placed: dict[str, tuple[str, ...]]) -> None:
+    found = flow(diagram(), placed)
+    readings = {(each.reader, each.stream): each.copies for each in found.readings()}
+    for arrow, reader in cuts(diagram(), placed):
+        source = isinstance(diagram().box(arrow.box), Source)
+        stream = arrow.box if source else internal_stream(str(arrow))
+        assert set(found.made_on[stream]) == set(placed[arrow.box])
+        for node in set(placed[reader]) - set(placed[arrow.box]):
+            assert set(readings[node, stream]) == set(placed[arrow.box])
+
+
+@given(PLACES)
+def test_without_a_circle_nodes_can_be_put_in_order(placed: dict[str, tuple[str, ...]]) -> None:
+    found = flow(diagram(), placed)
+    edges = {(copy, each.reader) for each in found.readings() if each.stream.startswith("box:") for copy in each.copies}
+    reach = set(edges)
+    for middle, first, last in product(NODES, repeat=3):
+        if (first, middle) in reach and (middle, last) in reach:
+            reach.add((first, last))
+    circular = any((node, node) in reach for node in NODES)
+    told = circles(diagram(), found)
+    assert bool(told) is circular
+    for circle in told:
+        for here, above in zip(circle, [*circle[1:], circle[0]], strict=True):
+            assert isinstance(here, Reading)
+            assert above.reader in here.copies
