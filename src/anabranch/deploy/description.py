@@ -24,7 +24,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Final, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails, PydanticCustomError
@@ -90,14 +90,17 @@ def _settings(value: object) -> object:
     return dict(_flat("", value)) if isinstance(value, dict) else value
 
 
-def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, object]]:
+def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, str]]:
     for key, value in table.items():
         if isinstance(value, dict):
             yield from _flat(f"{prefix}{key}.", value)
         elif isinstance(value, bool):
             yield prefix + key, str(value).lower()
+        elif isinstance(value, str | int | float):
+            yield prefix + key, str(value)
         else:
-            yield prefix + key, str(value) if isinstance(value, int | float) else value
+            message = f"{prefix}{key} is {_kind(value)}: {value!r}."
+            raise _wrong("wrong-type", message, "Write text, a number, true or false.")
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
@@ -196,15 +199,24 @@ def read(data: Mapping[str, Any]) -> Draft:
         try:
             return Draft(Description.model_validate(left), report)
         except ValidationError as error:
-            for each in error.errors(include_url=False):
-                _note(each, left, report)
+            found = [(each, _reach(left, each["loc"])) for each in error.errors(include_url=False)]
+            for each, place in found:  # after all places were found: what is taken away cannot be reached
+                _note(each, place, report)
 
 
 # --- what pydantic says, in our words ------------------------------------------------------------------------------
 
 
-def _note(error: ErrorDetails, data: dict[str, Any], report: Report) -> None:
-    path, parent, value = _reach(data, error["loc"])
+class _Place(NamedTuple):
+    """A value in what was written: the path that leads to it, what holds it, and itself."""
+
+    path: mistakes.Path
+    parent: Any
+    value: Any
+
+
+def _note(error: ErrorDetails, place: _Place, report: Report) -> None:
+    path, parent, value = place
     key = path[-1]
     if error["type"] == "extra_forbidden":
         _note_unknown(path, parent, report)
@@ -220,8 +232,8 @@ def _note(error: ErrorDetails, data: dict[str, Any], report: Report) -> None:
         parent.pop(key, None)
 
 
-def _reach(data: Any, location: tuple[int | str, ...]) -> tuple[mistakes.Path, Any, Any]:
-    """How far the place of an error leads into what was written, with the value there and what holds it.
+def _reach(data: Any, location: tuple[int | str, ...]) -> _Place:
+    """How far the place of an error leads into what was written.
 
     One name in place of a list, and the like, are completed before they are read: an error then lies further inside.
     """
@@ -233,7 +245,7 @@ def _reach(data: Any, location: tuple[int | str, ...]) -> tuple[mistakes.Path, A
             break
         parent, data = data, data[key]
         path.append(key)
-    return tuple(path), parent, data
+    return _Place(tuple(path), parent, data)
 
 
 def _note_unknown(path: mistakes.Path, given: Mapping[str, object], report: Report) -> None:

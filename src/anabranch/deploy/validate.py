@@ -12,7 +12,7 @@ from pathlib import Path
 
 from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
-from anabranch.deploy.description import Description, load
+from anabranch.deploy.description import Description, Draft, load
 from anabranch.deploy.mistakes import Report
 from anabranch.deploy.query_checks import check_query, names_of
 from anabranch.errors import ConfigError, Mistake
@@ -36,8 +36,11 @@ class Checked:
 
 def check_file(path: Path | str) -> Checked:
     """Reads a deployment file and its queries; ConfigError if it is not even TOML."""
-    path = Path(path)
-    draft = load(path)
+    return check_draft(load(Path(path)), Path(path))
+
+
+def check_draft(draft: Draft, path: Path) -> Checked:
+    """What was read, with all that is wrong with it; ``path`` is the file, which other paths are relative to."""
     description, report = draft.description, draft.report
     _check_nodes(description, path.parent, report)
     diagrams: dict[str, Diagram] = {}
