@@ -93,7 +93,7 @@ class Upstream:
 
     def open(self) -> None:
         self.store, self.log = open_log(self._path, "output", **self._spec)  # type: ignore[arg-type]
-        self.served = ServedLog(self.store, self.log, self._readers)
+        self.served = ServedLog(self.store, self.log, self._readers, clock=lambda: 0)
         self.copies = Copies({"s": self.served})
         self.server = FlightServer(FakeNode(), port=self._port, copies=self.copies)
         self._port = self.server.port

@@ -152,7 +152,7 @@ class OnDisk(Served):
         self.incarnation = self._log.incarnation
         with self._store.transaction() as transaction:
             transaction.add_reader("s", STAGE, at_seq=self._log.first_seq() - 1)
-        self._served = ServedLog(self._store, self._log, READERS)
+        self._served = ServedLog(self._store, self._log, READERS, clock=lambda: 0)
 
     @property
     def readers(self) -> dict[str, Reader]:  # type: ignore[override]
@@ -186,11 +186,11 @@ class OnDisk(Served):
             transaction.acknowledge("s", STAGE, self._log.end_seq())
 
     def trim(self, *, full: bool) -> list[str]:
-        return self._served.trim(full=full)
+        return self._served.trim(full=full, keep={STAGE})
 
     def restart(self) -> None:
         """After a clean stop: what was acknowledged last is durable with a transaction that came after it."""
-        self._served.trim(full=False)
+        self._served.trim(full=False, keep={STAGE})
         self._store.close()
         self._open()
 

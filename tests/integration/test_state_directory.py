@@ -114,7 +114,7 @@ def test_an_undamaged_directory_goes_on(state: Path, start_without_spark: Callab
     assert seen == [2_000, 2_000]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 1, "query": {"na', "[]", "null", '{"format": 1}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 2, "query": {"na', "[]", "null", '{"format": 2}'])
 def test_a_damaged_marker_is_refused(state: Path, text: str) -> None:
     (state / "node.json").write_text(text)
     assert "node.json is damaged" in refused(state).message

@@ -5,11 +5,11 @@ Compiles as a node does, against journals that nobody serves: Spark reads them o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage, empty_batch
@@ -25,11 +25,25 @@ _NOWHERE: Final = "127.0.0.1:1"
 def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iterator[tuple[str, str]]:
     """Each stage's name and plan, in the order of flow. Starts Spark if the process has none."""
     session = open_session(settings or SparkSettings())
-    schemas: dict[str, pa.Schema] = {
-        source.name: arrow_schema((column.name, column.type or "") for column in source.schema)
-        for source in diagram.sources
-    }
-    for stage in stages(diagram):
+    for stage, compiled in _compiled(session, diagram, stages(diagram), {}):
+        yield stage.name, plan_text(compiled)
+
+
+def stream_schemas(session: SparkSession, diagram: Diagram, all_stages: Iterable[Stage]) -> dict[str, pa.Schema]:
+    """The data columns of every stream that the stages of a query write, as Spark types them."""
+    schemas: dict[str, pa.Schema] = {}
+    for _ in _compiled(session, diagram, all_stages, schemas):
+        pass
+    return schemas
+
+
+def _compiled(
+    session: SparkSession, diagram: Diagram, all_stages: Iterable[Stage], schemas: dict[str, pa.Schema]
+) -> Iterator[tuple[Stage, CompiledStage]]:
+    """Each stage, in the order of flow; ``schemas`` learns the streams on the way."""
+    for source in diagram.sources:
+        schemas[source.name] = arrow_schema((column.name, column.type or "") for column in source.schema)
+    for stage in all_stages:
 
         def journals(stream: str, stage: Stage = stage) -> DataFrame:
             wanted = needs(diagram, stage)[stream]
@@ -39,7 +53,7 @@ def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iter
 
         compiled = compile_stage(diagram, stage, journals)
         schemas.update(compiled.schemas)
-        yield stage.name, plan_text(compiled)
+        yield stage, compiled
 
 
 def plan_text(compiled: CompiledStage) -> str:

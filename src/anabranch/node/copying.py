@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 
 import pyarrow as pa
 
@@ -17,16 +17,23 @@ from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import StreamNotFound, check
 from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.node.serving import ServedLog
+from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import Log
 from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest
 
 
 class Copies:
-    """The logs that other nodes read, by the name of their stream. Any thread may use it."""
+    """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
-    def __init__(self, logs: Mapping[str, ServedLog]) -> None:
+    ``keep`` says which readers of a log belong to the node itself, and are never cut off.
+    """
+
+    def __init__(
+        self, logs: Mapping[str, ServedLog], *, keep: Callable[[str], Set[str]] = lambda _: frozenset()
+    ) -> None:
         self._logs = logs
+        self._keep = keep
         self._numbers = itertools.count()
         self._current: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -61,11 +68,9 @@ class Copies:
         )
 
     def trim(self) -> list[tuple[str, str]]:
-        """Forgets what all replicas have; returns those that were cut off, as stream and reader."""
+        """Forgets what all readers have; returns those that were cut off, as stream and reader."""
         cut_off = [
-            (stream, reader)
-            for stream, served in self._logs.items()
-            for reader in served.trim(full=served.log.is_full())
+            (stream, reader) for stream, served in list(self._logs.items()) for reader in self._trim(stream, served)
         ]
         with self._lock:
             for key in cut_off:
@@ -81,6 +86,15 @@ class Copies:
                 punctuations=acknowledgement.punctuations,
             )
         )
+
+    def _trim(self, stream: str, served: ServedLog) -> list[str]:
+        cut_off: list[str] = []
+        for _ in range(ROUNDS):
+            before = served.log.first_seq()
+            cut_off += served.trim(full=served.log.is_full(), keep=self._keep(stream))
+            if served.log.first_seq() == before:
+                break
+        return cut_off
 
     def _served(self, stream: str) -> ServedLog:
         served = self._logs.get(stream)

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable
@@ -63,13 +63,28 @@ class CopyFollower:
             thread.start()
 
     def stop(self) -> None:
+        self.close()
+        self.join()
+
+    def close(self) -> None:
+        """Ends the reading; ``join`` waits until it has ended."""
         self._stopping.set()
         self._news.set()
         reading = self._reading
         if reading is not None:
             reading.close()
+
+    def join(self) -> None:
         for thread in self._threads:
             thread.join()
+
+    def statistics(self) -> dict[str, Any]:
+        known = self._inlet.state.copies.get(self.copy)
+        return {
+            "state": "read" if self.is_live else "away",
+            "position": None if known is None else str(known.position),
+            "error": None if self._failure is None else str(self._failure),
+        }
 
     @property
     def is_live(self) -> bool:

@@ -48,6 +48,7 @@ class _Held:
     """Segments up to ``seq`` have tuples up to these times, one for each code of an origin."""
 
     seq: int
+    rows: int
     tops: np.ndarray
 
 
@@ -61,6 +62,7 @@ class JournalInlet:
         self._inlet = Inlet(journal.name, journal.spec.origins, joins_late=joins_late)
         self._lock = threading.Lock()
         self._held: deque[_Held] = deque()
+        self._first: dict[str, int] = {}
         with store.transaction() as transaction:
             transaction.add_reader(journal.name, INLET_READER, at_seq=journal.first_seq() - 1)
         self._state = self._read_back()
@@ -78,6 +80,10 @@ class JournalInlet:
     def origins(self) -> tuple[str, ...]:
         """In the order of their codes."""
         return self._journal.spec.origins
+
+    def first_from(self, copy: str) -> int:
+        """How many tuples this copy was the first to bring, since the node started."""
+        return self._first.get(copy, 0)
 
     def orphaned(self, live: Collection[str]) -> list[str]:
         """The origins for which no live copy may vouch."""
@@ -110,6 +116,7 @@ class JournalInlet:
                     self._acknowledge(transaction, added, over, end_seq if not held else None)
                     transaction.put(_key(self._journal.name), _encoded(state))
                 self._state = state
+                self._first[event.copy] = self._first.get(event.copy, 0) + sum(each.rows for each in added)
                 self._held.extend(added)
                 for _ in range(over):
                     self._held.popleft()
@@ -127,7 +134,7 @@ class JournalInlet:
                 appended = transaction.append(self._journal.name, passed, action.punctuations, now_us=self._clock())
                 end_seq = appended.last_seq
                 if passed is not None:
-                    added.append(_Held(end_seq, self._tops(_header(passed))))
+                    added.append(_Held(end_seq, passed.num_rows, self._tops(_header(passed))))
         return added, end_seq
 
     def _over(self, added: list[_Held], punctuations: Punctuations) -> int:
@@ -160,7 +167,7 @@ class JournalInlet:
             if segment.rows is None:
                 continue
             header = _header(segment.rows)
-            self._held.append(_Held(segment.seq, self._tops(header)))
+            self._held.append(_Held(segment.seq, len(header), self._tops(header)))
             _, remembered = remembered.admit(header.take(header.at_or_above(times)))
         return InletState(copies=state.copies, punctuations=state.punctuations, remembered=remembered)
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 from anabranch import failpoints, limits
 from anabranch.columns import arrow_schema
 from anabranch.engine import jvm
+from anabranch.engine.plan import stream_schemas
 from anabranch.engine.run import StageRun
 from anabranch.engine.session import SparkSettings, executors, open_session
 from anabranch.errors import (
@@ -32,22 +33,29 @@ from anabranch.errors import (
     NodeUnreachable,
     OperatorError,
     QueryError,
+    StateError,
     StreamNotFound,
 )
 from anabranch.model.names import internal_stream, is_name, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
+from anabranch.node.copying import Copies
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
+from anabranch.node.inlet import INLET_READER
+from anabranch.node.inlets import Inlets
+from anabranch.node.part import Part, replica_reader
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.state import StateDirectory
 from anabranch.node.trimming import trim_log
 from anabranch.node.writing import Writing, writer_readers
-from anabranch.query.boxes import Arrow, Diagram, Source
+from anabranch.query.boxes import Diagram, Source
 from anabranch.query.builder import Query
-from anabranch.query.graph import Stage, all_origins, origins, sources_of, stages
+from anabranch.query.connectors import SparkFeed
+from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
@@ -77,17 +85,23 @@ class Node:
         state: Path | str,
         settings: NodeSettings | None = None,
         *,
+        part: Part | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
         self.settings: Final = settings or NodeSettings()
         self._progress = progress
         self._origins = all_origins(self.diagram)
-        self._stages: Final = stages(self.diagram)
-        self._directory = StateDirectory(Path(state), self.diagram)
+        self.part: Final = part or Part.whole(self.diagram)
+        self._stages: Final = self.part.stages
+        self._stream_origins = self.part.origins(self.diagram)
+        self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._stores: dict[Path, Store] = {}
         self._logs: dict[str, tuple[Store, Log]] = {}
         self._entries: dict[str, EntryPoint] = {}
+        self._served: dict[str, ServedLog] = {}
+        self._copies = Copies(self._served, keep=self._kept_readers)
+        self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, rebuild=self._needs_rebuild)
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
@@ -98,6 +112,7 @@ class Node:
         self._ready = threading.Event()
         self._housekeeper: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
+        self._lost: AnabranchError | None = None
         self._intake_stopped: str | None = None
         self._discard = False
         self._started = time.monotonic()
@@ -113,10 +128,12 @@ class Node:
         try:
             self._open_stores()
             for source in self.diagram.sources:
-                self._open_source(source)
+                if source.name in self.part.entries:
+                    self._open_source(source)
             self._feeding.open(self._entries)
-            self._server = FlightServer(self, self.settings.host, self.settings.port)
-            self._progress(f"serving at {self.address}; starting Spark ({self.settings.master})")
+            self._server = FlightServer(self, self.settings.host, self.settings.port, copies=self._copies)
+            starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
+            self._progress(f"serving at {self.address}{starting}")
             self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
             self._housekeeper.start()
             self._start_stages()
@@ -136,6 +153,7 @@ class Node:
         self._stopping.set()
         self._ready.set()
         self._feeding.stop()
+        self._inlets.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -171,7 +189,7 @@ class Node:
         broken = [runner.failed for runner in runners if runner.is_broken]
         failed = list(self.failed_stages().values())
         given_up = failed if len(failed) == len(self._stages) else []
-        return self._housekeeping_error or next(iter([*broken, *given_up]), None)
+        return self._housekeeping_error or self._lost or next(iter([*broken, *given_up]), None)
 
     def failed_stages(self) -> dict[str, AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
@@ -183,8 +201,11 @@ class Node:
 
         What the stages wrote in earlier runs can be read from here on, while Spark is still starting.
         """
-        for source in self.diagram.sources:
-            self._open_store(self._directory.source_file(source.name))
+        for source in sorted(self.part.entries):
+            self._open_store(self._directory.source_file(source))
+        for stream in self.part.upstream:
+            store = self._open_store(self._directory.inlet_file(stream))
+            self._logs |= {name: (store, log) for name, log in store.logs.items()}
         for stage in self._stages:
             store = self._open_store(self._directory.stage_file(stage.name))
             self._logs |= {name: (store, log) for name, log in store.logs.items()}
@@ -205,19 +226,44 @@ class Node:
             stopping=self._stopping.is_set,
         )
 
+    @property
+    def _needs_spark(self) -> bool:
+        """An entry point that runs no stage needs none, unless a feed or a writer is Spark's, or types are to be found
+        out."""
+        feeds = any(isinstance(entry.source.feed, SparkFeed) for entry in self._entries.values())
+        return bool(self._stages or self.part.upstream) or feeds
+
     def _start_stages(self) -> None:
-        spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
-        session = self._session = open_session(spark)
+        session = None
+        if self._needs_spark:
+            spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
+            session = self._session = open_session(spark)
+        self._open_inlets(session)
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
-        self._writing.start(self.diagram.outputs, self._logs, session)  # before a batch has to wait for a full log
+        outputs = tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
+        self._writing.start(outputs, self._logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._journal_punctuation)
         for name, runner in self._runners.items():
             self._progress(f"running the first batch of stage {name}")
             self._wait_first_batch(runner)
+
+    def _open_inlets(self, session: Any) -> None:
+        """A journal for each stream of other nodes, with the types that Spark gives it, and its copies are read."""
+        if not self.part.upstream:
+            return
+        schemas = stream_schemas(session, self.diagram, self.part.all_stages)
+        for stream in self.part.upstream:
+            store = self._stores[self._directory.inlet_file(stream)]
+            self._create_log(store, stream, schemas[stream], "internal")
+            self._inlets.open(store, self._logs[stream][1])
+
+    def _needs_rebuild(self, reason: str) -> None:
+        if self._lost is None:
+            self._lost = StateError(f"This node cannot go on by itself. {reason}", remedy="Rebuild it from a peer.")
 
     def _wait_first_batch(self, runner: StageRunner) -> None:
         """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
@@ -295,6 +341,9 @@ class Node:
                 for reader in missing:
                     transaction.add_reader(name, reader, at_seq=0)
         self._logs[name] = (store, log)
+        if name in self.part.readers:
+            readers = [replica_reader(node) for node in self.part.readers[name]]
+            self._served[name] = ServedLog(store, log, readers, clock=_now_us)
 
     def _journal_punctuation(self, stream: str) -> None:
         """Says the present punctuations again, or that there are none: either way there is a batch to run."""
@@ -363,11 +412,13 @@ class Node:
                 with store.transaction() as transaction:
                     for reader, seq in acknowledged.items():
                         transaction.acknowledge(name, reader, seq)
-            trim_log(store, log, keep=self._kept_readers(name), now_us=self._age_us())
+            if name not in self._served:
+                trim_log(store, log, keep=self._kept_readers(name), now_us=self._age_us())
             # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
                 self._journal_punctuation(name)
+        self._copies.trim()
 
     # --- ports: what the Flight server calls -----------------------------------------------------------------------
 
@@ -407,7 +458,8 @@ class Node:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self._log(stream)
-        others = (log.readers().keys() | log.cut_off()) - self._kept_readers(stream)
+        replicas = {replica_reader(node) for node in self.part.readers.get(stream, ())}
+        others = (log.readers().keys() | log.cut_off()) - self._kept_readers(stream) - replicas
         if reader not in others:
             names = ", ".join(sorted(others)) or "none"
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
@@ -455,6 +507,7 @@ class Node:
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
                 for name, runner in list(self._runners.items())
             },
+            "inlets": self._inlets.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._logs.items())},
         }
@@ -471,11 +524,15 @@ class Node:
         return True
 
     def _waits_for(self, stage: Stage) -> dict[str, object]:
-        """The lane that holds the stage: of all that lead to it, the one that promises least."""
+        """What holds the stage: of all lanes that lead to it, the one that promises least; of those that enter
+        elsewhere, what arrives of them here."""
+        streams = sources_of(self.diagram, stage.root)
+        if not streams <= self._entries.keys():
+            streams = frozenset(stage.inputs)
         held = {
-            origin: self._entries[source].log.punctuations().get(origin, 0)
-            for source in sources_of(self.diagram, stage.root)
-            for origin in self._entries[source].source.origins
+            origin: self._logs[stream][1].punctuations().get(origin, 0)
+            for stream in streams
+            for origin in self._stream_origins[stream]
         }
         slowest = min(held, key=lambda origin: (held[origin], origin))
         return {"origin": slowest, "punctuation_us": held[slowest], "punctuation": format_time(held[slowest])}
@@ -483,17 +540,16 @@ class Node:
     # --- finding things --------------------------------------------------------------------------------------------
 
     def _origins_of(self, stream: str) -> frozenset[str]:
-        """The origins whose tuples a journal can hold: a source's lanes, or the one box behind an internal stream."""
-        if stream in self._entries:
-            return frozenset(self._entries[stream].source.origins)
-        return origins(self.diagram, Arrow(stream.removeprefix(internal_stream(""))))
+        """The origins whose tuples a journal can hold."""
+        return self._stream_origins[stream]
 
     def _stage_readers(self, stream: str) -> frozenset[str]:
         return frozenset(stage_reader(stage.name) for stage in self._stages if stream in stage.inputs)
 
     def _kept_readers(self, stream: str) -> frozenset[str]:
-        """Readers inside this node, which nobody may cut off or forget: its stages and its writers."""
-        return self._stage_readers(stream) | writer_readers(self.diagram.outputs, stream)
+        """Readers inside this node, which nobody may cut off or forget: its stages, writers and inlets."""
+        own = frozenset({INLET_READER}) if stream in self.part.upstream else frozenset[str]()
+        return own | self._stage_readers(stream) | writer_readers(self.diagram.outputs, stream)
 
     def _entry(self, source: str) -> EntryPoint:
         if source not in self._entries:
@@ -501,7 +557,7 @@ class Node:
         return self._entries[source]
 
     def _log(self, stream: str) -> tuple[Store, Log]:
-        known = {output.name for output in self.diagram.outputs}
+        known = {target.stream for stage in self._stages for target in stage.targets}
         # On a first start Spark alone knows the output's columns: clients try again until it has told them.
         if stream in known and stream not in self._logs and not self._ready.wait(_FIRST_START_WAIT_S):
             raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")

@@ -4,14 +4,15 @@
 trimming and floors change together. An acknowledgement only counts in memory until the next transaction: after a crash
 a reader acknowledges again, and a log that knows too little keeps too much.
 
-The node's own stages read the log too. They are never cut off, and nothing is trimmed that they have not read.
+Others read the log too, by segments: stages and writers of the node, which are never cut off, and named clients, which
+may be. Nothing is trimmed that one of them has not read.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any, Final
 
@@ -39,9 +40,10 @@ from anabranch.storage.transaction import Transaction
 class ServedLog:
     """One log and the replicas that read it; ``readers`` are those of the deployment. Any thread may use it."""
 
-    def __init__(self, store: Store, log: Log, readers: Iterable[str]) -> None:
+    def __init__(self, store: Store, log: Log, readers: Iterable[str], *, clock: Callable[[], int]) -> None:
         self._store = store
         self.log: Final = log
+        self._clock = clock
         self._rules = Readers(log.name)
         self._lock = threading.Lock()
         stored = store.get(_key(log.name))
@@ -80,10 +82,11 @@ class ServedLog:
             state, _ = self._rules.handle(self._state(), event)
             self._readers = dict(state.readers)
 
-    def trim(self, *, full: bool) -> list[str]:
-        """Deletes what every replica that counts has; cuts off the slowest if the log is full. Returns those cut off.
+    def trim(self, *, full: bool, keep: Set[str] = frozenset()) -> list[str]:
+        """Deletes what every reader that counts has; cuts off the slowest if the log is full. Returns those cut off.
 
-        A bounded number of segments at a time: call it again while there are more.
+        Readers in ``keep`` are the node's own, without which it could not go on. A bounded number of segments at a
+        time: call it again while there are more.
         """
         with self._lock, self._store.transaction() as transaction:
             own = {name: seq for name, seq in self.log.readers().items() if name not in self._readers}
@@ -96,14 +99,16 @@ class ServedLog:
                 marks=tuple(Mark(last_id=each.last_id, tops=each.tops) for each in oldest),
                 readers={**self._readers, **local},
             )
-            state, actions = self._rules.handle(state, TrimDue(full=full, keep=frozenset(own)))
+            state, actions = self._rules.handle(state, TrimDue(full=full, keep=frozenset(keep)))
             readers = {name: reader for name, reader in state.readers.items() if name not in own}
+            cut_off = [action.reader for action in actions if isinstance(action, CutOff)]
+            for reader in own.keys() & set(cut_off):
+                transaction.cut_off(self.log.name, reader, now_us=self._clock())
             for action in actions:
                 if isinstance(action, TrimThrough):
                     last_seq = max(each.seq for each in oldest if each.last_id <= action.last_id)
                     transaction.trim_through(self.log.name, last_seq)
             self._write(transaction, readers, state.trimmed)
-            cut_off = [action.reader for action in actions if isinstance(action, CutOff)]
         self._readers, self._trimmed = readers, state.trimmed
         return cut_off
 

@@ -1,8 +1,10 @@
 """The state directory of a node: what lies where, whose it is, and who holds it.
 
-    node.json           format, and the diagram that everything here belongs to, without its feeds and writers
+    node.json           format, the diagram that everything here belongs to, without its feeds and writers, which part
+                        of it the node does, and the life that began with the directory
     lock                held while a node runs on the directory
     sources/NAME.db     lanes, log and late log of a source: one transaction domain each
+    inlets/NAME.db      the journal of a stream that other nodes make, and what its inlet knows of their copies
     stages/NAME.db      the logs that one Spark query writes, and its batch ledger
     …/NAME.db-bodies/   the large bodies of their segments
     checkpoints/NAME/   Spark's own checkpoint of that query
@@ -15,23 +17,26 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 from pathlib import Path
 from typing import IO, Any, Final
 
 from anabranch.errors import StateError
+from anabranch.node.part import Part
 from anabranch.query.boxes import Diagram
 from anabranch.query.text import diagram_to_dict
 from anabranch.syncing import sync
 
-FORMAT: Final = 1
+FORMAT: Final = 2
 
 
 class StateDirectory:
     """An open state directory; ``close`` lets others have it."""
 
-    def __init__(self, path: Path, diagram: Diagram) -> None:
+    def __init__(self, path: Path, diagram: Diagram, part: Part) -> None:
         self.path: Final = path
+        self.life = ""
         self.is_new = not (path / "node.json").exists()
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
@@ -39,7 +44,7 @@ class StateDirectory:
             for name in _PARTS:
                 (path / name).mkdir(parents=True, exist_ok=True)
             self._lock = _take_lock(path)
-            self._claim(diagram)
+            self._claim(diagram, part)
         except OSError as error:
             self.close()
             raise StateError(
@@ -52,6 +57,9 @@ class StateDirectory:
 
     def source_file(self, source: str) -> Path:
         return self.path / "sources" / f"{source}.db"
+
+    def inlet_file(self, stream: str) -> Path:
+        return self.path / "inlets" / f"{stream}.db"
 
     def stage_file(self, stage: str) -> Path:
         return self.path / "stages" / f"{stage}.db"
@@ -73,16 +81,27 @@ class StateDirectory:
             self._lock.close()
             self._lock = None
 
-    def _claim(self, diagram: Diagram) -> None:
+    def _claim(self, diagram: Diagram, part: Part) -> None:
         """Writes the diagram into a new directory; in an old one it must be the same."""
         marker = self.path / "node.json"
-        mine = {"format": FORMAT, "query": diagram_to_dict(diagram.without_connectors())}
+        mine: dict[str, Any] = {
+            "format": FORMAT,
+            "query": diagram_to_dict(diagram.without_connectors()),
+            "part": {
+                "stages": sorted(stage.name for stage in part.stages),
+                "sources": sorted(part.entries),
+                "reads": sorted(part.upstream),
+            },
+        }
         if not marker.exists():
-            _write_durably(marker, json.dumps(mine, indent=1, sort_keys=True))
+            self.life = secrets.token_hex(8)
+            _write_durably(marker, json.dumps({**mine, "life": self.life}, indent=1, sort_keys=True))
             return
         try:
             found = json.loads(marker.read_text())
-            if not isinstance(found, dict) or (found.get("format") == FORMAT and "query" not in found):
+            if not isinstance(found, dict) or (
+                found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
+            ):
                 raise ValueError("it does not say which query it belongs to")
         except (OSError, ValueError) as error:
             raise StateError(
@@ -99,6 +118,13 @@ class StateDirectory:
                 f"{self.path} holds the state of another query: {'; '.join(changes)}.",
                 remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
             )
+        moved = describe_changes(found["part"], mine["part"])
+        if moved:
+            raise StateError(
+                f"{self.path} holds the state of another part of the query: {'; '.join(moved)}.",
+                remedy="Run a part that was placed anew on a new state directory, or undo the change.",
+            )
+        self.life = str(found["life"])
 
 
 def describe_changes(old: Any, new: Any, where: str = "") -> list[str]:
@@ -137,7 +163,7 @@ def _refuse_foreign(path: Path) -> None:
             )
 
 
-_PARTS: Final = ("sources", "stages", "checkpoints")
+_PARTS: Final = ("sources", "inlets", "stages", "checkpoints")
 _OURS: Final = frozenset({"lock", "node.json.new", *_PARTS})
 """What a node that was killed during its very first start may have left; the parts are empty until node.json is
 there."""

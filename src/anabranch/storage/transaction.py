@@ -180,7 +180,7 @@ class Transaction:
         cut: list[str] = []
         while slowest := slowest_in_the_way(self._connection, self._state(log), keep):
             for reader in slowest:
-                self._cut_off(log, reader, now_us)
+                self.cut_off(log, reader, now_us=now_us)
             cut += slowest
         if cut:
             self.trim(log, now_us=now_us)
@@ -223,6 +223,13 @@ class Transaction:
         refuse_not_held(state, reader, seq)
         self._execute("UPDATE readers SET seq = ? WHERE log = ? AND name = ?", (seq, state.number, reader))
         self._states[log] = replace(state, readers={**state.readers, reader: seq})
+
+    def cut_off(self, log: str, reader: str, *, now_us: int) -> None:
+        """Keep nothing for this reader any more, and tell it when it comes back."""
+        state = self._state(log)
+        self._execute("UPDATE readers SET cut_off_us = ? WHERE log = ? AND name = ?", (now_us, state.number, reader))
+        left = {name: seq for name, seq in state.readers.items() if name != reader}
+        self._states[log] = replace(state, readers=left, cut_off=state.cut_off | {reader})
 
     # --- small state and the ledger --------------------------------------------------------------------------------
 
@@ -346,9 +353,3 @@ class Transaction:
             ),
         )
         return replace(state, end=end, punctuations=punctuations)
-
-    def _cut_off(self, log: str, reader: str, now_us: int) -> None:
-        state = self._state(log)
-        self._execute("UPDATE readers SET cut_off_us = ? WHERE log = ? AND name = ?", (now_us, state.number, reader))
-        left = {name: seq for name, seq in state.readers.items() if name != reader}
-        self._states[log] = replace(state, readers=left, cut_off=state.cut_off | {reader})

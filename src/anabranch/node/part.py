@@ -1,0 +1,54 @@
+"""What a node does of its query: which stages it runs, what it takes in, from whom it reads, and who reads it.
+
+A node on its own does everything. In a deployment each does its part; the plan of the deployment says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from anabranch.model.names import lane_origin
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage, origins, stages
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Streams are named as in the query; nodes are named as in the deployment."""
+
+    node: str
+    stages: tuple[Stage, ...]
+    all_stages: tuple[Stage, ...]
+    """Of the whole query, in the order of flow: their types follow from each other."""
+    entries: frozenset[str]
+    """Sources whose rows come in here."""
+    writes: frozenset[str] = frozenset()
+    """Outputs whose writers run here."""
+    upstream: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Per stream that comes from elsewhere, the nodes that have a copy, and their addresses."""
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per stream that is read elsewhere, the nodes that do."""
+
+    @classmethod
+    def whole(cls, diagram: Diagram) -> Part:
+        """Everything, on a node that has no name because there is no other."""
+        made = stages(diagram)
+        entries = frozenset(source.name for source in diagram.sources)
+        writes = frozenset(output.name for output in diagram.outputs)
+        return cls(node="", stages=made, all_stages=made, entries=entries, writes=writes)
+
+    def origins(self, diagram: Diagram) -> dict[str, frozenset[str]]:
+        """Per stream of the query, the origins that its tuples can have."""
+        found = {
+            source.name: frozenset(lane_origin(source.name, lane) for lane in source.lanes)
+            for source in diagram.sources
+        }
+        return found | {
+            target.stream: origins(diagram, target.arrow) for stage in self.all_stages for target in stage.targets
+        }
+
+
+def replica_reader(node: str) -> str:
+    """The name under which a node reads the copies of others. No client can have it."""
+    return f"replica:{node}"

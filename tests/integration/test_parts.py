@@ -1,0 +1,147 @@
+"""A query on four nodes: an entry point, two replicas, and a node behind them, which reads both and misses neither."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+import anabranch as ab
+from anabranch.model.times import CLOSED_US
+from anabranch.node.node import Node
+from anabranch.node.part import Part
+from anabranch.node.settings import NodeSettings
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages
+from anabranch.reference.diagram import ReferenceRun
+from anabranch.reference.tuples import Tuple
+from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
+from tests.chaos.clients import read_stream
+from tests.integration.test_failed_stage import wait_for
+from tests.spark import QUICK_JVM
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+
+START = datetime(2026, 3, 1, tzinfo=UTC)
+REPLICAS = ("a", "b")
+
+
+def diagram() -> Diagram:
+    query = ab.Query("layers")
+    events = query.source("events", "k int, x bigint, at timestamp", time="at")
+    totals = events.aggregate("sum(x) AS total", by="k", window="1s", name="totals")
+    query.output("sums", totals.aggregate("sum(total) AS total, count(*) AS n", window="10s", name="sums"))
+    return query.checked()
+
+
+def rows(first: int, last: int) -> list[dict[str, object]]:
+    """Two a tenth of a second."""
+    return [
+        {"k": number % 3, "x": number, "at": START + timedelta(milliseconds=50 * number)}
+        for number in range(first, last)
+    ]
+
+
+class Deployment:
+    """The nodes, by name, in this process. Each can stop and start again where it was."""
+
+    def __init__(self, directory: Path, opened: ExitStack) -> None:
+        self._directory = directory
+        self._opened = opened
+        self._ports: dict[str, int] = {}
+        self.nodes: dict[str, Node] = {}
+        self._diagram = diagram()
+        self._all_stages = stages(self._diagram)
+
+    def start(self, name: str) -> None:
+        conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
+        settings = NodeSettings(master="local[2]", conf=conf, port=self._ports.get(name, 0), disk_reserve_bytes=1 << 20)
+        node = Node(self._diagram, self._directory / name, settings, part=self._part(name))
+        node.start()
+        self._ports[name] = int(node.address.rpartition(":")[2])
+        self.nodes[name] = node
+        self._opened.callback(node.stop)
+
+    def stop(self, name: str) -> None:
+        self.nodes.pop(name).stop()
+
+    def address(self, name: str) -> str:
+        return f"127.0.0.1:{self._ports[name]}"
+
+    def _part(self, name: str) -> Part:
+        totals, sums = self._all_stages
+        if name == "entry":
+            return Part(
+                node=name,
+                stages=(),
+                all_stages=self._all_stages,
+                entries=frozenset({"events"}),
+                readers={"events": REPLICAS},
+            )
+        if name in REPLICAS:
+            return Part(
+                node=name,
+                stages=(totals,),
+                all_stages=self._all_stages,
+                entries=frozenset(),
+                upstream={"events": {"entry": self.address("entry")}},
+                readers={"box:totals": ("end",)},
+            )
+        return Part(
+            node=name,
+            stages=(sums,),
+            all_stages=self._all_stages,
+            entries=frozenset(),
+            upstream={"box:totals": {replica: self.address(replica) for replica in REPLICAS}},
+        )
+
+
+@contextmanager
+def deployed(directory: Path) -> Iterator[Deployment]:
+    with ExitStack() as opened:
+        deployment = Deployment(directory, opened)
+        for name in ("entry", *REPLICAS, "end"):
+            deployment.start(name)
+        yield deployment
+
+
+def results(deployment: Deployment) -> list[Row]:
+    return rows_of(read_stream(deployment.address("end"), "sums"))
+
+
+def expected(count: int) -> list[Row]:
+    run = ReferenceRun(diagram())
+    start_us = int(START.timestamp()) * 1_000_000
+    tuples = [
+        Tuple(origin="events/0", stime=start_us + 50_000 * number, tid=number + 1, values=row)
+        for number, row in enumerate(rows(0, count))
+    ]
+    run.feed("events", tuples, {"events/0": CLOSED_US})
+    return [Row.of(each) for each in run.results()["sums"]]
+
+
+def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: Path) -> None:
+    with deployed(tmp_path) as deployment:
+        assert deployment.nodes["entry"]._session is None
+        with ab.connect(deployment.address("entry")) as connection:
+            connection.push("events", rows(0, 600))  # 30 s
+            wait_for(lambda: len(results(deployment)) == 2)
+            deployment.stop("a")
+            connection.push("events", rows(600, 1_200))
+            wait_for(lambda: len(results(deployment)) == 5)
+            deployment.start("a")
+            deployment.stop("b")
+            connection.push("events", rows(1_200, 1_800))
+            wait_for(lambda: len(results(deployment)) == 8)
+            deployment.start("b")
+            connection.client.close_lane("events")
+            wait_for(lambda: len(results(deployment)) == len(expected(1_800)))
+        found = results(deployment)
+        assert same_rows(expected(1_800), found) == []
+        assert nothing_twice(found) == ids_contiguous(found) == []
+        copies = deployment.nodes["end"].statistics()["inlets"]["box:totals"]
+        assert all(copies[replica]["state"] == "read" for replica in REPLICAS)
+        assert copies["b"]["first"] > 0  # while the other was away
