@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
-from anabranch.core.shared_lane import SharedLane
+from anabranch.core.shared_lane import Event as LaneEvent
+from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane
+from anabranch.core.shared_lane import Step as LaneStep
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
 
@@ -36,6 +38,13 @@ class Hasty(SharedLane[Pushed]):
         return 1
 
 
+class Trusting(SharedLane[Pushed]):
+    """Votes and counts as if it had forgotten nothing."""
+
+    def handle(self, copy: LaneCopy[Pushed], leading: Leading | None, event: LaneEvent[Pushed]) -> LaneStep[Pushed]:
+        return super().handle(replace(copy, learns=False), leading, event)
+
+
 BROKEN = {
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
@@ -44,4 +53,5 @@ BROKEN = {
     "rebuild without reserving the position": Protocol(reserves=False),
     "present punctuation in the subscription reply": Protocol(promises_in_order=False),
     "entries shown before a peer has them": Protocol(lane=Hasty),
+    "a vote without memory": Protocol(lane=Trusting),
 }

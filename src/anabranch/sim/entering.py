@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from anabranch.core import shared_lane as lanes
-from anabranch.core.shared_lane import Leading
+from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
@@ -30,14 +30,21 @@ class Entering:
         """Who pushes to a lane here."""
         self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
         """When a leader was last heard of."""
+        self._asked_us: dict[str, int] = {}
+        """When a peer last asked to be taught."""
 
     def heard(self, origin: str, message: lanes.Event[say.Pushed]) -> None:
         """From a peer."""
         if isinstance(message, lanes.StoreAsked):
             self._heard_us[origin] = self._process.world.now_us
+        elif isinstance(message, lanes.TeachAsked):
+            self._asked_us[origin] = self._process.world.now_us
         self._about_lane(origin, message)
 
     def registered(self, producer: str, origin: str) -> None:
+        if self._process.memory.lanes[origin].learns:
+            self._process.send(producer, say.Refused(origin=origin))
+            return
         self._producers[origin] = producer
         leading = self._leading[origin]
         if leading is not None and leading.elected:
@@ -91,18 +98,29 @@ class Entering:
                         producer = self._producers.get(origin)
                         if producer is not None:
                             self._process.send(producer, say.Accepted(origin=origin, through=action.through))
+                    case lanes.CountAgain():
+                        self._process.tell(f"counts again for {origin} in term {action.term}")
+                        self._process.observer.counts_again()
 
         if after is not before or actions:
             self._process.transact(disk, carry_out)
 
     def look_after(self) -> None:
-        """A leader reminds its peers; who holds something of a leader that is silent asks to lead in its place."""
+        """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
+        silent, or was asked to teach, asks to lead in its place."""
         for origin, leading in self._leading.items():
             copy = self._process.memory.lanes[origin]
             silent_us = self._process.world.now_us - self._heard_us.get(origin, 0)
-            if leading is not None:
+            if leading is not None or copy.learns:
                 for peer in self._role.peers:
                     self._about_lane(origin, lanes.PeerReachable(peer=peer))
-            elif copy.held > copy.released and silent_us > SILENT_US + self._process.world.random.randrange(SILENT_US):
+            elif self._wants_a_leader(origin, copy) and silent_us > SILENT_US + self._process.world.random.randrange(
+                SILENT_US
+            ):
                 self._heard_us[origin] = self._process.world.now_us
                 self._about_lane(origin, lanes.LeadWanted())
+
+    def _wants_a_leader(self, origin: str, copy: LaneCopy[say.Pushed]) -> bool:
+        asked_us = self._asked_us.get(origin)
+        asked_lately = asked_us is not None and self._process.world.now_us - asked_us < SILENT_US
+        return copy.held > copy.released or asked_lately

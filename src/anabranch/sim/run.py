@@ -58,6 +58,8 @@ class Report:
     """That the client got."""
     rebuilds: int
     cuts: int
+    rejoined: int
+    """How often an entry point that had lost its disk counted again for a lane."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -136,6 +138,7 @@ class _Run:
             tuples=got,
             rebuilds=self._observer.rebuilds,
             cuts=self._observer.cuts,
+            rejoined=self._observer.rejoined,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -247,7 +250,7 @@ class _Run:
             case Fault.SITE_DEAD:
                 producer = self._producers[trouble.node]
                 producer.die()
-                self._nodes[producer.entry_point].crash()
+                self._end(self._nodes[producer.entry_point])
             case _:
                 self._hit(self._nodes[trouble.node], trouble)
 
@@ -259,19 +262,32 @@ class _Run:
             case Fault.DISK_LOSS:
                 node.crash(lose_disk=self._survives_without(node.name))
                 self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
+            case Fault.ENTRY_DISK_LOSS:
+                node.crash(lose_disk=self._agree_without(node.name))
+                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
             case Fault.DEAD_FOR_EVER if self._survives_without(node.name):
                 node.crash()
             case Fault.DEAD_FOR_EVER:  # it is needed, and comes back
                 node.crash()
                 self._world.after(2 * SECOND, lambda: None if node.process.up else node.start())
             case Fault.ENTRY_DEAD:
-                node.crash()
+                self._end(node)
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
                 node.process.pause()
                 self._world.after(trouble.for_us, node.process.resume)
             case Fault.SLOW_NODE:
                 node.process.slow_down(10)
                 self._world.after(trouble.for_us, lambda: node.process.slow_down(1))
+
+    def _end(self, entry_point: Node) -> None:
+        """For ever, unless it is needed because another one learns yet."""
+        entry_point.crash()
+        if not self._agree_without(entry_point.name):
+            self._world.after(2 * SECOND, lambda: None if entry_point.process.up else entry_point.start())
+
+    def _agree_without(self, lost: str) -> bool:
+        """Whether the other entry points have forgotten nothing that they do not know again."""
+        return not any(self._nodes[name].learns for name in ENTRIES if name != lost)
 
     def _survives_without(self, lost: str) -> bool:
         """Whether each fragment has a replica left that can go on: more than that is not promised."""
