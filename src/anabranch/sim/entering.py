@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from anabranch.core import horizon as horizons
 from anabranch.core import shared_lane as lanes
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
@@ -21,6 +22,11 @@ class Entering:
         self._process = process
         self._role = role
         self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
+        self._horizons = {
+            source: protocol.horizon(role.horizon_us, (role.readers[source],))
+            for source in set(role.lanes.values())
+            if role.horizon_us is not None
+        }
         self.forget()
 
     def forget(self) -> None:
@@ -32,6 +38,9 @@ class Entering:
         """When a leader was last heard of."""
         self._asked_us: dict[str, int] = {}
         """When a peer last asked to be taught."""
+        self._told = dict.fromkeys(self._horizons, horizons.Told())
+        self._held_back: set[str] = set()
+        """The lanes whose next entry is beyond the horizon."""
 
     def heard(self, origin: str, message: lanes.Event[say.Pushed]) -> None:
         """From a peer."""
@@ -62,7 +71,9 @@ class Entering:
     def pushed(self, producer: str, push: say.Push) -> None:
         leading, copy = self._leading[push.origin], self._process.memory.lanes[push.origin]
         leads = leading is not None and leading.elected and self._producers.get(push.origin) == producer
-        if not leads or push.place > copy.held + 1:
+        if leads and self._waits_for_others(push, copy):
+            self._process.send(producer, say.Held(origin=push.origin, following=copy.held + 1))
+        elif not leads or push.place > copy.held + 1:
             self._process.send(producer, say.Refused(origin=push.origin))
         elif push.place == copy.held + 1 and not self._role.is_full(
             self._process.memory.tapes[self._role.lanes[push.origin]]
@@ -70,6 +81,28 @@ class Entering:
             self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
         elif push.place <= copy.released:
             self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def told(self, reader: str, said: say.Acknowledgement) -> None:
+        """How far the slowest origin is for this reader."""
+        if said.stream in self._horizons:
+            event = horizons.SlowestTold(reader=reader, time_us=said.slowest_us)
+            self._told[said.stream] = self._horizons[said.stream].handle(self._told[said.stream], event)
+
+    def _waits_for_others(self, push: say.Push, copy: LaneCopy[say.Pushed]) -> bool:
+        """Whether the entry, or one before it, is beyond the horizon."""
+        source = self._role.lanes[push.origin]
+        if source not in self._horizons or push.place <= copy.held:
+            return False
+        if push.place == copy.held + 1:
+            promised_us = copy.entries[-1].content.promise_us if copy.entries else 0
+            latest_us = max((each.stime for each in push.entry.tuples), default=0)
+            if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
+                self._held_back.discard(push.origin)
+            elif push.origin not in self._held_back:
+                self._held_back.add(push.origin)
+                self._process.tell(f"holds {push.origin} back")
+                self._process.observer.holds_back()
+        return push.origin in self._held_back
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
         """One transaction: the copy of the lane, and the log with what is released of it."""

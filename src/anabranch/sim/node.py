@@ -143,6 +143,7 @@ class Node:
                 self._serving.subscribed(sender, message)
             case say.Acknowledgement():
                 self._serving.acknowledged(sender, message)
+                self._entering.told(sender, message)
             case say.Reserve():
                 self._serving.reserved(sender, message)
             case say.Answer():

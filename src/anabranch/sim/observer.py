@@ -79,6 +79,7 @@ class Observer:
         self.cuts = 0
         self.rebuilds = 0
         self.rejoined = 0
+        self.held_back = 0
 
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
@@ -106,6 +107,9 @@ class Observer:
 
     def cut_off(self) -> None:
         self.cuts += 1
+
+    def holds_back(self) -> None:
+        self.held_back += 1
 
     def counts_again(self) -> None:
         self.rejoined += 1

@@ -21,7 +21,8 @@ from anabranch.query.graph import origins, stages
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.agreement import Agreement
-from anabranch.sim.checkers.liveness import Probe, check_complete, check_no_stall
+from anabranch.sim.checkers.ahead import Ahead
+from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
 from anabranch.sim.checkers.transparency import check_transparency
@@ -43,8 +44,11 @@ HEALED_US: Final = 32 * SECOND
 PATIENCE_US: Final = 90 * SECOND
 ONE_BATCH: Final = 300
 """Results of one batch at most: it is logged whole, however little room is left."""
+HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
+"""Of stream time: a lane that falls silent is overtaken by about 3 s."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
 """Stream time at the beginning of a run."""
+CLOSE: Final = say.Pushed(tuples=(), promise_us=CLOSED_US)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +64,8 @@ class Report:
     cuts: int
     rejoined: int
     """How often an entry point that had lost its disk counted again for a lane."""
+    held_back: int
+    """How often a lane had to wait at the horizon."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -86,10 +92,13 @@ def simulate(
     protocol: Protocol | None = None,
     troubles: Sequence[Trouble] | None = None,
     limit: int | None = None,
+    horizon_us: int | None = None,
 ) -> Report:
-    """The run of this seed; what breaks is in the report. ``troubles`` and the ``limit`` of the logs replace what the
-    seed would draw: that makes a scenario."""
-    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit).report()
+    """The run of this seed; what breaks is in the report. ``troubles``, the ``limit`` of the logs and the horizon
+    replace what the seed would draw: that makes a scenario."""
+    if troubles is None and horizon_us is None:
+        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
+    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
 
 
 class _Run:
@@ -100,16 +109,22 @@ class _Run:
         protocol: Protocol,
         troubles: Sequence[Trouble] | None,
         limit: int | None,
+        horizon_us: int | None,
     ) -> None:
         self._seed = seed
         self._world = World(seed)
         drawn_limit = self._world.random.choice((25, 60, 1_000))
         limit = limit or drawn_limit
-        roles = _roles(limit)
+        roles = _roles(limit, horizon_us)
         self._agreement = Agreement()
         watchers: list[Watcher] = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        if horizon_us is not None:
+            self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
+            watchers.append(Ahead(self._agreement, tuple(LANES), horizon_us))
         self._observer = Observer(self._world, watchers)
         self._network = Network(self._world)
+        self._closes = horizon_us is not None
+        """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
         self._nodes = {
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
@@ -139,6 +154,7 @@ class _Run:
             rebuilds=self._observer.rebuilds,
             cuts=self._observer.cuts,
             rejoined=self._observer.rejoined,
+            held_back=self._observer.held_back,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -170,6 +186,7 @@ class _Run:
         check_transparency(truth, self._observer.noted)
         check_punctuation(truth, self._observer.noted)
         check_no_stall(self._probes)
+        check_all_entered([producer.name for producer in self._producers.values() if not producer.done])
         client = self._nodes[CLIENT].process.disk
         check_complete(truth, CLIENT, client.tapes, self._observer.passed_by(CLIENT))
 
@@ -223,15 +240,16 @@ class _Run:
         for number, origin in enumerate(LANES):
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
+            if self._closes:
+                entries.append((entries[-1][0], CLOSE))
             name = f"producer-{number + 1}"
             producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
         return producers
 
     def _close(self, origin: str) -> None:
         """An operator ends the lane of a producer that will not come back."""
-        close = say.Pushed(tuples=(), promise_us=CLOSED_US)
         name = f"operator of {origin}"
-        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, close)], first=None)
+        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, CLOSE)], first=None)
         self._producers[name] = operator
         self._world.tell("operator", f"closes {origin}")
         operator.start()
@@ -309,8 +327,8 @@ class _Run:
         self._world.after(trouble.for_us, lambda: self._network.heal(*pair))
 
 
-def _roles(limit: int) -> dict[str, Role]:
-    """Who runs what, with logs of this limit."""
+def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
+    """Who runs what, with logs of this limit, and lanes that stay together."""
     query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
@@ -318,7 +336,14 @@ def _roles(limit: int) -> dict[str, Role]:
     tables = {stream: tuple(sorted(origins(query, Arrow(box)))) for stream, box in boxes.items()}
 
     def role(names: tuple[str, ...], **what: Any) -> dict[str, Role]:
-        common = Role(diagram=query, origins=tables, clients=frozenset({CLIENT}), limit=limit, **what)
+        common = Role(
+            diagram=query,
+            origins=tables,
+            clients=frozenset({CLIENT}),
+            limit=limit,
+            horizon_us=horizon_us,
+            **what,
+        )
         return {name: replace(common, peers=tuple(peer for peer in names if peer != name)) for name in names}
 
     return {
