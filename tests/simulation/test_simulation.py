@@ -102,7 +102,9 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         )
         for each in scenario["troubles"]
     ]
-    return simulate(scenario["seed"], troubles=troubles, limit=scenario.get("limit"), protocol=protocol)
+    horizon_us = round(scenario["horizon"] * SECOND) if "horizon" in scenario else None
+    limit = scenario.get("limit")
+    return simulate(scenario["seed"], troubles=troubles, limit=limit, horizon_us=horizon_us, protocol=protocol)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

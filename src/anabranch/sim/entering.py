@@ -35,7 +35,7 @@ class Entering:
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
         self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
-        """When a leader was last heard of."""
+        """When a leader was last heard of, or one who may become it."""
         self._asked_us: dict[str, int] = {}
         """When a peer last asked to be taught."""
         self._told = dict.fromkeys(self._horizons, horizons.Told())
@@ -49,6 +49,8 @@ class Entering:
         elif isinstance(message, lanes.TeachAsked):
             self._asked_us[origin] = self._process.world.now_us
         self._about_lane(origin, message)
+        if isinstance(message, lanes.VoteAsked) and self._process.memory.lanes[origin].voted_for == message.sender:
+            self._heard_us[origin] = self._process.world.now_us  # whom it voted for has its time to lead
 
     def registered(self, producer: str, origin: str) -> None:
         if self._process.memory.lanes[origin].learns:
