@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from anabranch.core.horizon import Horizon, Told
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
-from anabranch.core.shared_lane import SharedLane
+from anabranch.core.shared_lane import Event as LaneEvent
+from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane
+from anabranch.core.shared_lane import Step as LaneStep
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
 
@@ -36,6 +39,27 @@ class Hasty(SharedLane[Pushed]):
         return 1
 
 
+class Trusting(SharedLane[Pushed]):
+    """Votes and counts as if it had forgotten nothing."""
+
+    def handle(self, copy: LaneCopy[Pushed], leading: Leading | None, event: LaneEvent[Pushed]) -> LaneStep[Pushed]:
+        return super().handle(replace(copy, learns=False), leading, event)
+
+
+class Boundless(Horizon):
+    """Lets every row enter, however far its lane is ahead."""
+
+    def may_enter(self, told: Told, promised_us: int, latest_us: int) -> bool:
+        return True
+
+
+class Considerate(Horizon):
+    """Waits for the slowest replica, dead or not."""
+
+    def slowest_us(self, told: Told) -> int:
+        return min(told.by.get(replica, 0) for replicas in self.fragments for replica in replicas)
+
+
 BROKEN = {
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
@@ -44,4 +68,7 @@ BROKEN = {
     "rebuild without reserving the position": Protocol(reserves=False),
     "present punctuation in the subscription reply": Protocol(promises_in_order=False),
     "entries shown before a peer has them": Protocol(lane=Hasty),
+    "a vote without memory": Protocol(lane=Trusting),
+    "no horizon": Protocol(horizon=Boundless),
+    "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

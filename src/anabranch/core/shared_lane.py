@@ -12,12 +12,20 @@ not wait for an entry of its own term before it releases older ones: it gives th
 same as proposing them. And there are no elections for their own sake: who has something to say to the lane asks to
 lead it, and so does, after a while, who holds something of a leader that has fallen silent.
 
+An entry point that lost its disk has forgotten its votes and the entries that it stored, and others may have counted on
+both. So it begins a new *life*, in which it only *learns*: it stores what a leader gives it, but neither votes nor
+leads nor counts, until a leader lets it count again: with a message that gives it all that the leader holds, when a
+majority without it has heard of the new life. All messages carry the lives that their sender knows of. What
+comes from a life that is over, or answers one, is dropped, and what was counted of it is counted no longer; a vote or
+an answer that is still on the way therefore never meets what its sender says in the next life. That is why a majority
+must know: any other majority has a member in it who tells.
+
 ``SharedLane.handle`` is the one door. The state it returns is stored before its actions are carried out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
@@ -46,6 +54,15 @@ class LaneCopy(Generic[Content]):
     trimmed: int = 0
     trimmed_term: int = 0
     released: int = 0
+    learns: bool = False
+    """Whether it lost what it had, and does not count yet."""
+    lives: Mapping[str, int] = field(default_factory=dict)
+    """The latest life of each entry point that it has heard of, its own included; 0 where nothing stands."""
+
+    @classmethod
+    def lost(cls, name: str, life: int) -> LaneCopy[Content]:
+        """What the entry point ``name`` begins with when its disk was lost: ``life`` was never used before."""
+        return cls(learns=True, lives={name: life})
 
     @property
     def held(self) -> int:
@@ -71,6 +88,20 @@ class Leading:
     elected: bool = False
     stored: Mapping[str, int] = field(default_factory=dict)
     """Per peer, up to where it is known to hold what the leader holds."""
+    learning: frozenset[str] = frozenset()
+    """The peers that do not count."""
+    heard: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Per peer, the lives that it knew of when it last answered this leader."""
+
+    def without(self, begun: Collection[str]) -> Leading:
+        """What is left of it when these peers have begun a new life."""
+        return Leading(
+            votes=self.votes.difference(begun),
+            elected=self.elected,
+            stored={**self.stored, **dict.fromkeys(begun, 0)} if self.elected else {},
+            learning=self.learning.union(begun),
+            heard={peer: lives for peer, lives in self.heard.items() if peer not in begun},
+        )
 
 
 # --- events --------------------------------------------------------------------------------------------------------
@@ -93,6 +124,7 @@ class VoteAsked:
     sender: str
     term: int
     last: tuple[int, int]
+    lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,11 +132,13 @@ class VoteAnswered:
     sender: str
     term: int
     agreed: bool
+    lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAsked(Generic[Content]):
-    """The leader of ``term`` has these entries after place ``after``, where the entry before has ``after_term``."""
+    """The leader of ``term`` has these entries after place ``after``, where the entry before has ``after_term``.
+    ``counts`` tells a peer that has learned enough that it counts from now on."""
 
     sender: str
     term: int
@@ -112,6 +146,8 @@ class StoreAsked(Generic[Content]):
     after_term: int
     entries: tuple[Entry[Content], ...]
     released: int
+    counts: bool = False
+    lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,16 +158,29 @@ class StoreAnswered:
     term: int
     agreed: bool
     stored: int
+    learns: bool = False
+    lives: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeachAsked:
+    """The sender learns. It waits for a leader, so somebody must lead, even if nobody has anything to say."""
+
+    sender: str
+    term: int
+    lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeerReachable:
-    """A peer is there (again), or an answer of it was lost: the leader tells it what it may lack."""
+    """A peer is there (again), or an answer of it was lost: the leader tells it what it may lack, and who learns asks
+    to be taught."""
 
     peer: str
 
 
-Event = LeadWanted | Entered[Content] | VoteAsked | VoteAnswered | StoreAsked[Content] | StoreAnswered | PeerReachable
+Message = VoteAsked | VoteAnswered | StoreAsked[Content] | StoreAnswered | TeachAsked
+Event = LeadWanted | Entered[Content] | Message[Content] | PeerReachable
 
 
 # --- actions -------------------------------------------------------------------------------------------------------
@@ -142,7 +191,7 @@ class Tell(Generic[Content]):
     """Send this to a peer, when the state is durable."""
 
     peer: str
-    message: VoteAsked | VoteAnswered | StoreAsked[Content] | StoreAnswered
+    message: Message[Content]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,7 +215,14 @@ class StepDown:
     term: int
 
 
-Action = Tell[Content] | Release | Lead | StepDown
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountAgain:
+    """This entry point has learned all that it had forgotten, and votes and counts from now on."""
+
+    term: int
+
+
+Action = Tell[Content] | Release | Lead | StepDown | CountAgain
 Step = tuple[LaneCopy[Content], Leading | None, list[Action[Content]]]
 
 
@@ -182,6 +238,10 @@ class SharedLane(Generic[Content]):
         return (len(self.peers) + 1) // 2 + 1
 
     def handle(self, copy: LaneCopy[Content], leading: Leading | None, event: Event[Content]) -> Step[Content]:
+        if not isinstance(event, LeadWanted | Entered | PeerReachable) and (event.lives or copy.lives):
+            if self._is_over(copy, event):
+                return copy, leading, []
+            copy, leading = self._heard_of(copy, leading, event.lives)
         match event:
             case LeadWanted():
                 return self._ask_to_lead(copy)
@@ -195,6 +255,10 @@ class SharedLane(Generic[Content]):
                 return self._store(*self._newer(copy, leading, event.term), event)
             case StoreAnswered():
                 return self._stored(*self._newer(copy, leading, event.term), event)
+            case TeachAsked():
+                copy, leading, before = self._newer(copy, leading, event.term)
+                leads = leading is not None and leading.elected
+                return copy, leading, [*before, *(self._told(copy, leading, event.sender) if leads else ())]
             case PeerReachable():
                 return copy, leading, self._told(copy, leading, event.peer)
 
@@ -207,23 +271,54 @@ class SharedLane(Generic[Content]):
         down: list[Action[Content]] = [StepDown(term=term)] if leading is not None else []
         return replace(copy, term=term, leader=None, voted_for=None), None, down
 
+    # --- lives -----------------------------------------------------------------------------------------------------
+
+    def _is_over(self, copy: LaneCopy[Content], event: Message[Content]) -> bool:
+        """Whether this comes from a life that is over, or answers what was asked in one."""
+        if event.lives.get(event.sender, 0) < copy.lives.get(event.sender, 0):
+            return True
+        answers = isinstance(event, VoteAnswered | StoreAnswered)
+        return answers and event.lives.get(self.name, 0) != copy.lives.get(self.name, 0)
+
+    def _heard_of(
+        self, copy: LaneCopy[Content], leading: Leading | None, lives: Mapping[str, int]
+    ) -> tuple[LaneCopy[Content], Leading | None]:
+        begun = {name: life for name, life in lives.items() if life > copy.lives.get(name, 0)}
+        if not begun:
+            return copy, leading
+        copy = replace(copy, lives={**copy.lives, **begun})
+        return copy, leading.without(begun) if leading is not None else None
+
+    def _may_count(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> bool:
+        """Whether a peer that learns may count when it has what it is told now, which is all that the leader holds:
+        a majority without it knows of its life."""
+        if peer not in leading.learning:
+            return False
+        others = [name for name in self.peers if name not in leading.learning]
+        life = copy.lives.get(peer, 0)
+        know = [name for name in others if leading.heard.get(name, {}).get(peer, 0) >= life]
+        return 1 + len(know) >= self.majority
+
     # --- who leads -------------------------------------------------------------------------------------------------
 
     def _ask_to_lead(self, copy: LaneCopy[Content]) -> Step[Content]:
+        if copy.learns:
+            return copy, None, []
         copy = replace(copy, term=copy.term + 1, leader=None, voted_for=self.name)
         leading = Leading(votes=frozenset({self.name}))
         if self.majority == 1:
             return self._elected(copy)
-        asked = VoteAsked(sender=self.name, term=copy.term, last=copy.last)
+        asked = VoteAsked(sender=self.name, term=copy.term, last=copy.last, lives=copy.lives)
         return copy, leading, [Tell(peer=peer, message=asked) for peer in self.peers]
 
     def _vote(
         self, copy: LaneCopy[Content], leading: Leading | None, before: list[Action[Content]], event: VoteAsked
     ) -> Step[Content]:
-        agreed = event.term == copy.term and copy.voted_for in (None, event.sender) and event.last >= copy.last
+        free = not copy.learns and copy.voted_for in (None, event.sender)
+        agreed = event.term == copy.term and free and event.last >= copy.last
         if agreed:
             copy = replace(copy, voted_for=event.sender)
-        answer = VoteAnswered(sender=self.name, term=copy.term, agreed=agreed)
+        answer = VoteAnswered(sender=self.name, term=copy.term, agreed=agreed, lives=copy.lives)
         return copy, leading, [*before, Tell(peer=event.sender, message=answer)]
 
     def _voted(
@@ -267,6 +362,8 @@ class SharedLane(Generic[Content]):
                 after_term=copy.term_at(after),
                 entries=copy.between(after, copy.held),
                 released=copy.released,
+                counts=self._may_count(copy, leading, peer),
+                lives=copy.lives,
             ),
         )
 
@@ -278,15 +375,13 @@ class SharedLane(Generic[Content]):
         event: StoreAsked[Content],
     ) -> Step[Content]:
         if event.term < copy.term:
-            answer = StoreAnswered(sender=self.name, term=copy.term, agreed=False, stored=copy.released)
-            return copy, leading, [*before, Tell(peer=event.sender, message=answer)]
+            return copy, leading, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
         copy = replace(copy, leader=event.sender)
         fits = event.after <= copy.released or (
             event.after <= copy.held and copy.term_at(event.after) == event.after_term
         )
         if not fits:
-            answer = StoreAnswered(sender=self.name, term=copy.term, agreed=False, stored=copy.released)
-            return copy, None, [*before, Tell(peer=event.sender, message=answer)]
+            return copy, None, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
         skip = max(0, copy.released - event.after)  # what is released here is what the leader has there
         begin = event.after + min(skip, len(event.entries))
         entries = (*copy.between(copy.trimmed, begin), *event.entries[skip:])
@@ -296,8 +391,16 @@ class SharedLane(Generic[Content]):
         released = max(copy.released, min(event.released, stored))
         actions: list[Action[Content]] = [Release(through=released)] if released > copy.released else []
         copy = replace(copy, entries=entries, released=released)
-        answer = StoreAnswered(sender=self.name, term=copy.term, agreed=True, stored=stored)
-        return copy, None, [*before, *actions, Tell(peer=event.sender, message=answer)]
+        if copy.learns and event.counts and event.lives.get(self.name) == copy.lives.get(self.name):
+            copy = replace(copy, learns=False, voted_for=event.sender)  # whatever it voted before, not against this one
+            actions.append(CountAgain(term=copy.term))
+        return copy, None, [*before, *actions, self._answer(copy, event.sender, agreed=True, stored=stored)]
+
+    def _answer(self, copy: LaneCopy[Content], leader: str, *, agreed: bool, stored: int) -> Tell[Content]:
+        message = StoreAnswered(
+            sender=self.name, term=copy.term, agreed=agreed, stored=stored, learns=copy.learns, lives=copy.lives
+        )
+        return Tell(peer=leader, message=message)
 
     def _continues(self, copy: LaneCopy[Content], after: int, entries: tuple[Entry[Content], ...]) -> bool:
         """Whether these entries are here already, as they are."""
@@ -312,24 +415,35 @@ class SharedLane(Generic[Content]):
         known = leading.stored[event.sender]
         stored = max(known, event.stored) if event.agreed else min(known, event.stored)
         leading = replace(leading, stored={**leading.stored, event.sender: stored})
-        if not event.agreed:
+        if event.lives or event.learns:
+            leading = self._learned(leading, event)
+        if not event.agreed or self._may_count(copy, leading, event.sender):
             return copy, leading, [*before, self._ask_to_store(copy, leading, event.sender)]
         copy, leading, released = self._release(copy, leading)
         return copy, leading, [*before, *released]
+
+    def _learned(self, leading: Leading, event: StoreAnswered) -> Leading:
+        others = leading.learning - {event.sender}
+        learning = others | {event.sender} if event.learns else others
+        return replace(leading, learning=learning, heard={**leading.heard, event.sender: event.lives})
 
     def _release(
         self, copy: LaneCopy[Content], leading: Leading
     ) -> tuple[LaneCopy[Content], Leading, list[Action[Content]]]:
         """What a majority holds is released; peers hear of it with the next entries, or when they are asked again."""
-        places = sorted([copy.held, *leading.stored.values()], reverse=True)
-        released = places[self.majority - 1]
+        counted = [place for peer, place in leading.stored.items() if peer not in leading.learning]
+        places = sorted([copy.held, *counted], reverse=True)
+        released = places[self.majority - 1] if len(places) >= self.majority else 0
         if released <= copy.released:
             return copy, leading, []
         return replace(copy, released=released), leading, [Release(through=released)]
 
     def _told(self, copy: LaneCopy[Content], leading: Leading | None, peer: str) -> list[Action[Content]]:
+        if copy.learns:
+            return [Tell(peer=peer, message=TeachAsked(sender=self.name, term=copy.term, lives=copy.lives))]
         if leading is None:
             return []
         if not leading.elected:
-            return [Tell(peer=peer, message=VoteAsked(sender=self.name, term=copy.term, last=copy.last))]
+            asked = VoteAsked(sender=self.name, term=copy.term, last=copy.last, lives=copy.lives)
+            return [Tell(peer=peer, message=asked)]
         return [self._ask_to_store(copy, leading, peer)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from anabranch.core import horizon as horizons
 from anabranch.core import shared_lane as lanes
-from anabranch.core.shared_lane import Leading
+from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
@@ -21,6 +22,11 @@ class Entering:
         self._process = process
         self._role = role
         self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
+        self._horizons = {
+            source: protocol.horizon(role.horizon_us, (role.readers[source],))
+            for source in set(role.lanes.values())
+            if role.horizon_us is not None
+        }
         self.forget()
 
     def forget(self) -> None:
@@ -29,15 +35,27 @@ class Entering:
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
         self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
-        """When a leader was last heard of."""
+        """When a leader was last heard of, or one who may become it."""
+        self._asked_us: dict[str, int] = {}
+        """When a peer last asked to be taught."""
+        self._told = dict.fromkeys(self._horizons, horizons.Told())
+        self._held_back: set[str] = set()
+        """The lanes whose next entry is beyond the horizon."""
 
     def heard(self, origin: str, message: lanes.Event[say.Pushed]) -> None:
         """From a peer."""
         if isinstance(message, lanes.StoreAsked):
             self._heard_us[origin] = self._process.world.now_us
+        elif isinstance(message, lanes.TeachAsked):
+            self._asked_us[origin] = self._process.world.now_us
         self._about_lane(origin, message)
+        if isinstance(message, lanes.VoteAsked) and self._process.memory.lanes[origin].voted_for == message.sender:
+            self._heard_us[origin] = self._process.world.now_us  # whom it voted for has its time to lead
 
     def registered(self, producer: str, origin: str) -> None:
+        if self._process.memory.lanes[origin].learns:
+            self._process.send(producer, say.Refused(origin=origin))
+            return
         self._producers[origin] = producer
         leading = self._leading[origin]
         if leading is not None and leading.elected:
@@ -55,7 +73,9 @@ class Entering:
     def pushed(self, producer: str, push: say.Push) -> None:
         leading, copy = self._leading[push.origin], self._process.memory.lanes[push.origin]
         leads = leading is not None and leading.elected and self._producers.get(push.origin) == producer
-        if not leads or push.place > copy.held + 1:
+        if leads and self._waits_for_others(push, copy):
+            self._process.send(producer, say.Held(origin=push.origin, following=copy.held + 1))
+        elif not leads or push.place > copy.held + 1:
             self._process.send(producer, say.Refused(origin=push.origin))
         elif push.place == copy.held + 1 and not self._role.is_full(
             self._process.memory.tapes[self._role.lanes[push.origin]]
@@ -63,6 +83,28 @@ class Entering:
             self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
         elif push.place <= copy.released:
             self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def told(self, reader: str, said: say.Acknowledgement) -> None:
+        """How far the slowest origin is for this reader."""
+        if said.stream in self._horizons:
+            event = horizons.SlowestTold(reader=reader, time_us=said.slowest_us)
+            self._told[said.stream] = self._horizons[said.stream].handle(self._told[said.stream], event)
+
+    def _waits_for_others(self, push: say.Push, copy: LaneCopy[say.Pushed]) -> bool:
+        """Whether the entry, or one before it, is beyond the horizon."""
+        source = self._role.lanes[push.origin]
+        if source not in self._horizons or push.place <= copy.held:
+            return False
+        if push.place == copy.held + 1:
+            promised_us = copy.entries[-1].content.promise_us if copy.entries else 0
+            latest_us = max((each.stime for each in push.entry.tuples), default=0)
+            if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
+                self._held_back.discard(push.origin)
+            elif push.origin not in self._held_back:
+                self._held_back.add(push.origin)
+                self._process.tell(f"holds {push.origin} back")
+                self._process.observer.holds_back()
+        return push.origin in self._held_back
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
         """One transaction: the copy of the lane, and the log with what is released of it."""
@@ -91,18 +133,29 @@ class Entering:
                         producer = self._producers.get(origin)
                         if producer is not None:
                             self._process.send(producer, say.Accepted(origin=origin, through=action.through))
+                    case lanes.CountAgain():
+                        self._process.tell(f"counts again for {origin} in term {action.term}")
+                        self._process.observer.counts_again()
 
         if after is not before or actions:
             self._process.transact(disk, carry_out)
 
     def look_after(self) -> None:
-        """A leader reminds its peers; who holds something of a leader that is silent asks to lead in its place."""
+        """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
+        silent, or was asked to teach, asks to lead in its place."""
         for origin, leading in self._leading.items():
             copy = self._process.memory.lanes[origin]
             silent_us = self._process.world.now_us - self._heard_us.get(origin, 0)
-            if leading is not None:
+            if leading is not None or copy.learns:
                 for peer in self._role.peers:
                     self._about_lane(origin, lanes.PeerReachable(peer=peer))
-            elif copy.held > copy.released and silent_us > SILENT_US + self._process.world.random.randrange(SILENT_US):
+            elif self._wants_a_leader(origin, copy) and silent_us > SILENT_US + self._process.world.random.randrange(
+                SILENT_US
+            ):
                 self._heard_us[origin] = self._process.world.now_us
                 self._about_lane(origin, lanes.LeadWanted())
+
+    def _wants_a_leader(self, origin: str, copy: LaneCopy[say.Pushed]) -> bool:
+        asked_us = self._asked_us.get(origin)
+        asked_lately = asked_us is not None and self._process.world.now_us - asked_us < SILENT_US
+        return copy.held > copy.released or asked_lately

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from random import Random
 from typing import Final
 
 from anabranch.errors import ConfigError
@@ -26,6 +27,7 @@ class Fault(Enum):
     CUT = "cut"
     SLOW_LINK = "slow link"
     ENTRY_CRASH = "entry point crash"
+    ENTRY_DISK_LOSS = "entry point disk loss"
     ENTRY_PAUSE = "entry point pause"
     ENTRY_DEAD = "entry point dead for ever"
     PRODUCER_RESTART = "producer restart"
@@ -94,17 +96,24 @@ def random_troubles(
 def _of_entry_points(
     world: World, entries: tuple[str, ...], producers: tuple[str, ...], kinds: frozenset[Fault]
 ) -> list[Trouble]:
-    """One entry point at a time is in trouble: of three, two must be there. A site that dies is one of them."""
+    """One entry point at a time is in trouble: of three, two must be there. A site that dies is one of them.
+
+    Some of the crashes cost the disk. Which ones is drawn apart, so that it changes nothing else of a run.
+    """
     random = world.random
+    disks = Random(f"the disks of entry points in {world.seed}")
+    crashes = [kind for kind in (Fault.ENTRY_CRASH, Fault.ENTRY_DISK_LOSS) if kind in kinds]
     troubles: list[Trouble] = []
     for_ever = [kind for kind in (Fault.ENTRY_DEAD, Fault.PRODUCER_DEAD, Fault.SITE_DEAD) if kind in kinds]
     last = random.choice(for_ever) if for_ever and random.random() < 0.5 else None
     end_us = random.randrange(BEGIN_US, END_US) if last else END_US
-    passing = [kind for kind in (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE) if kind in kinds]
+    passing = [*crashes[:1], *(kind for kind in (Fault.ENTRY_PAUSE,) if kind in kinds)]
     now_us = BEGIN_US
     while passing and (now_us := now_us + random.randrange(300 * MS, 8 * SECOND)) < end_us - 3 * SECOND:
         for_us = random.randrange(50 * MS, 3 * SECOND)
-        troubles.append(Trouble(fault=random.choice(passing), at_us=now_us, for_us=for_us, node=random.choice(entries)))
+        fault, node = random.choice(passing), random.choice(entries)
+        fault = disks.choice(crashes) if fault in crashes else fault
+        troubles.append(Trouble(fault=fault, at_us=now_us, for_us=for_us, node=node))
         now_us += for_us
     for _ in range(random.randrange(4) if Fault.PRODUCER_RESTART in kinds else 0):
         at_us, node = random.randrange(BEGIN_US, END_US), random.choice(producers)

@@ -51,6 +51,14 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """The lane would run too far ahead: send again from this place on, after a while."""
+
+    origin: str
+    following: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Not here, or not now: register again, here or elsewhere."""
 
@@ -100,10 +108,13 @@ class End:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Acknowledgement:
+    """``slowest_us`` is the smallest punctuation of the reader over all its inlets, where a horizon is set."""
+
     stream: str
     life: str
     position: Position
     punctuations: Punctuations
+    slowest_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -63,7 +63,9 @@ class Node:
         self.process.tell("crashes and loses its disk" if lose_disk else "crashes")
         self.process.crash()
         if lose_disk:
-            self.process.disk = empty_disk(self._rebuilding.new_life(), self.role)
+            life = self._rebuilding.new_life()
+            lost: LaneCopy[say.Pushed] = LaneCopy.lost(self.name, self._rebuilding.births)
+            self.process.disk = replace(empty_disk(life, self.role), lanes=dict.fromkeys(self.role.lanes, lost))
             self.process.observer.lost(self.name)
 
     # --- how it is -------------------------------------------------------------------------------------------------
@@ -78,6 +80,11 @@ class Node:
     def whole_without(self, lost: str) -> bool:
         """Whether it has all that it needs to go on when the disk of that node is lost."""
         return self.healthy and self._reading.whole_without(lost)
+
+    @property
+    def learns(self) -> bool:
+        """Whether it is an entry point that lost its disk, and does not count for each of its lanes yet."""
+        return any(copy.learns for copy in self.process.disk.lanes.values())
 
     # --- what its parts do to each other ---------------------------------------------------------------------------
 
@@ -136,6 +143,7 @@ class Node:
                 self._serving.subscribed(sender, message)
             case say.Acknowledgement():
                 self._serving.acknowledged(sender, message)
+                self._entering.told(sender, message)
             case say.Reserve():
                 self._serving.reserved(sender, message)
             case say.Answer():

@@ -78,6 +78,8 @@ class Observer:
         self.noted: list[Noted] = []
         self.cuts = 0
         self.rebuilds = 0
+        self.rejoined = 0
+        self.held_back = 0
 
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
@@ -105,6 +107,12 @@ class Observer:
 
     def cut_off(self) -> None:
         self.cuts += 1
+
+    def holds_back(self) -> None:
+        self.held_back += 1
+
+    def counts_again(self) -> None:
+        self.rejoined += 1
 
     def lost(self, node: str) -> None:
         for key in [key for key in self._passed if key[0] == node]:

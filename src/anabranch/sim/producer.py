@@ -131,6 +131,8 @@ class Producer:
                 self._accepted = max(self._accepted, message.through)
                 if self._registered:
                     self._push()
+            case say.Held():
+                self._next = min(self._next, message.following)
             case say.Refused():
                 self._registered = False
                 self._heard_us = self._world.now_us - PATIENCE_US // 2

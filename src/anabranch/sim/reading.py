@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from anabranch.core import inlet as inlets
+from anabranch.core.horizon import slowest_of
 from anabranch.core.identities import Header
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
@@ -68,7 +69,31 @@ class Reading:
             for copy in copies:
                 if not self._reading.get((stream, copy)):
                     self._ask(stream, copy)
+                elif self._role.horizon_us is not None:
+                    self._acknowledge_again(stream, copy)
         self._look_for_orphans()
+
+    def _acknowledge_again(self, stream: str, copy: str) -> None:
+        """What is slowest may be on another stream, and its entry points are not those of this one."""
+        inlet = self._process.disk.inlets[stream]
+        known = inlet.copies.get(copy)
+        if known is not None:
+            self._process.send(
+                copy,
+                say.Acknowledgement(
+                    stream=stream,
+                    life=self._process.disk.life,
+                    position=known.position,
+                    punctuations=inlet.punctuations,
+                    slowest_us=self._slowest_us(),
+                ),
+            )
+
+    def _slowest_us(self) -> int:
+        if self._role.horizon_us is None:
+            return 0
+        inlets_now = self._process.disk.inlets
+        return slowest_of((self._role.origins[stream], inlets_now[stream].punctuations) for stream in inlets_now)
 
     def _ask(self, stream: str, copy: str) -> None:
         inlet = self._process.disk.inlets[stream]
@@ -133,7 +158,11 @@ class Reading:
                 self._process.send(
                     each.copy,
                     say.Acknowledgement(
-                        stream=stream, life=disk.life, position=each.position, punctuations=after.punctuations
+                        stream=stream,
+                        life=disk.life,
+                        position=each.position,
+                        punctuations=after.punctuations,
+                        slowest_us=self._slowest_us(),
                     ),
                 )
 

@@ -24,7 +24,7 @@ class Rebuilding:
         self._protocol = protocol
         self._on_begin = on_begin
         self._on_end = on_end
-        self._births = 1
+        self.births = 1
         """Lives so far; the first began with the empty disk."""
         self.forget()
 
@@ -37,8 +37,8 @@ class Rebuilding:
         return self._state is not None
 
     def new_life(self) -> str:
-        self._births += 1
-        return f"{self._process.name}.{self._births if self._protocol.reserves else 1}"
+        self.births += 1
+        return f"{self._process.name}.{self.births if self._protocol.reserves else 1}"
 
     def begin(self, reason: str) -> None:
         if not self._role.stages or self._state is not None:
@@ -89,7 +89,7 @@ class Rebuilding:
 
     def _install(self, snapshot: say.Snapshot, life: str) -> None:
         theirs: Disk = snapshot.disk
-        tapes = {name: tape.begun_anew(f"{self._process.name}.{self._births}") for name, tape in theirs.tapes.items()}
+        tapes = {name: tape.begun_anew(f"{self._process.name}.{self.births}") for name, tape in theirs.tapes.items()}
         disk = replace(theirs, life=life, tapes=tapes)
 
         def installed() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
@@ -58,6 +59,8 @@ class Role:
     clients: frozenset[str] = frozenset()
     limit: int = 150
     """Tuples that a log may hold before its slowest reader is cut off."""
+    horizon_us: int | None = None
+    """How far a lane may run ahead of the slowest."""
 
     def is_full(self, tape: Tape) -> bool:
         """Whether a log takes no more: its last reader that counts is far behind, and pushes back."""
@@ -78,6 +81,7 @@ class Protocol:
 
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
+    horizon: type[Horizon] = Horizon
     acknowledges_after_commit: bool = True
     keeps_inlets: bool = True
     """Whether the state of an inlet is durable with its journal."""

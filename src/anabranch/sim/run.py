@@ -21,7 +21,8 @@ from anabranch.query.graph import origins, stages
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.agreement import Agreement
-from anabranch.sim.checkers.liveness import Probe, check_complete, check_no_stall
+from anabranch.sim.checkers.ahead import Ahead
+from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
 from anabranch.sim.checkers.transparency import check_transparency
@@ -43,8 +44,11 @@ HEALED_US: Final = 32 * SECOND
 PATIENCE_US: Final = 90 * SECOND
 ONE_BATCH: Final = 300
 """Results of one batch at most: it is logged whole, however little room is left."""
+HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
+"""Of stream time: a lane that falls silent is overtaken by about 3 s."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
 """Stream time at the beginning of a run."""
+CLOSE: Final = say.Pushed(tuples=(), promise_us=CLOSED_US)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +62,10 @@ class Report:
     """That the client got."""
     rebuilds: int
     cuts: int
+    rejoined: int
+    """How often an entry point that had lost its disk counted again for a lane."""
+    held_back: int
+    """How often a lane had to wait at the horizon."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -84,10 +92,13 @@ def simulate(
     protocol: Protocol | None = None,
     troubles: Sequence[Trouble] | None = None,
     limit: int | None = None,
+    horizon_us: int | None = None,
 ) -> Report:
-    """The run of this seed; what breaks is in the report. ``troubles`` and the ``limit`` of the logs replace what the
-    seed would draw: that makes a scenario."""
-    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit).report()
+    """The run of this seed; what breaks is in the report. ``troubles``, the ``limit`` of the logs and the horizon
+    replace what the seed would draw: that makes a scenario."""
+    if troubles is None and horizon_us is None:
+        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
+    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
 
 
 class _Run:
@@ -98,16 +109,22 @@ class _Run:
         protocol: Protocol,
         troubles: Sequence[Trouble] | None,
         limit: int | None,
+        horizon_us: int | None,
     ) -> None:
         self._seed = seed
         self._world = World(seed)
         drawn_limit = self._world.random.choice((25, 60, 1_000))
         limit = limit or drawn_limit
-        roles = _roles(limit)
+        roles = _roles(limit, horizon_us)
         self._agreement = Agreement()
         watchers: list[Watcher] = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        if horizon_us is not None:
+            self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
+            watchers.append(Ahead(self._agreement, tuple(LANES), horizon_us))
         self._observer = Observer(self._world, watchers)
         self._network = Network(self._world)
+        self._closes = horizon_us is not None
+        """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
         self._nodes = {
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
@@ -136,6 +153,8 @@ class _Run:
             tuples=got,
             rebuilds=self._observer.rebuilds,
             cuts=self._observer.cuts,
+            rejoined=self._observer.rejoined,
+            held_back=self._observer.held_back,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -167,6 +186,7 @@ class _Run:
         check_transparency(truth, self._observer.noted)
         check_punctuation(truth, self._observer.noted)
         check_no_stall(self._probes)
+        check_all_entered([producer.name for producer in self._producers.values() if not producer.done])
         client = self._nodes[CLIENT].process.disk
         check_complete(truth, CLIENT, client.tapes, self._observer.passed_by(CLIENT))
 
@@ -220,15 +240,16 @@ class _Run:
         for number, origin in enumerate(LANES):
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
+            if self._closes:
+                entries.append((entries[-1][0], CLOSE))
             name = f"producer-{number + 1}"
             producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
         return producers
 
     def _close(self, origin: str) -> None:
         """An operator ends the lane of a producer that will not come back."""
-        close = say.Pushed(tuples=(), promise_us=CLOSED_US)
         name = f"operator of {origin}"
-        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, close)], first=None)
+        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, CLOSE)], first=None)
         self._producers[name] = operator
         self._world.tell("operator", f"closes {origin}")
         operator.start()
@@ -247,7 +268,7 @@ class _Run:
             case Fault.SITE_DEAD:
                 producer = self._producers[trouble.node]
                 producer.die()
-                self._nodes[producer.entry_point].crash()
+                self._end(self._nodes[producer.entry_point])
             case _:
                 self._hit(self._nodes[trouble.node], trouble)
 
@@ -259,19 +280,32 @@ class _Run:
             case Fault.DISK_LOSS:
                 node.crash(lose_disk=self._survives_without(node.name))
                 self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
+            case Fault.ENTRY_DISK_LOSS:
+                node.crash(lose_disk=self._agree_without(node.name))
+                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
             case Fault.DEAD_FOR_EVER if self._survives_without(node.name):
                 node.crash()
             case Fault.DEAD_FOR_EVER:  # it is needed, and comes back
                 node.crash()
                 self._world.after(2 * SECOND, lambda: None if node.process.up else node.start())
             case Fault.ENTRY_DEAD:
-                node.crash()
+                self._end(node)
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
                 node.process.pause()
                 self._world.after(trouble.for_us, node.process.resume)
             case Fault.SLOW_NODE:
                 node.process.slow_down(10)
                 self._world.after(trouble.for_us, lambda: node.process.slow_down(1))
+
+    def _end(self, entry_point: Node) -> None:
+        """For ever, unless it is needed because another one learns yet."""
+        entry_point.crash()
+        if not self._agree_without(entry_point.name):
+            self._world.after(2 * SECOND, lambda: None if entry_point.process.up else entry_point.start())
+
+    def _agree_without(self, lost: str) -> bool:
+        """Whether the other entry points have forgotten nothing that they do not know again."""
+        return not any(self._nodes[name].learns for name in ENTRIES if name != lost)
 
     def _survives_without(self, lost: str) -> bool:
         """Whether each fragment has a replica left that can go on: more than that is not promised."""
@@ -293,8 +327,8 @@ class _Run:
         self._world.after(trouble.for_us, lambda: self._network.heal(*pair))
 
 
-def _roles(limit: int) -> dict[str, Role]:
-    """Who runs what, with logs of this limit."""
+def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
+    """Who runs what, with logs of this limit, and lanes that stay together."""
     query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
@@ -302,7 +336,14 @@ def _roles(limit: int) -> dict[str, Role]:
     tables = {stream: tuple(sorted(origins(query, Arrow(box)))) for stream, box in boxes.items()}
 
     def role(names: tuple[str, ...], **what: Any) -> dict[str, Role]:
-        common = Role(diagram=query, origins=tables, clients=frozenset({CLIENT}), limit=limit, **what)
+        common = Role(
+            diagram=query,
+            origins=tables,
+            clients=frozenset({CLIENT}),
+            limit=limit,
+            horizon_us=horizon_us,
+            **what,
+        )
         return {name: replace(common, peers=tuple(peer for peer in names if peer != name)) for name in names}
 
     return {

@@ -20,6 +20,7 @@ class World:
     """A clock in microseconds, and what is going to happen."""
 
     def __init__(self, seed: int) -> None:
+        self.seed: Final = seed
         self.random: Final = Random(seed)
         self.now_us = 0
         self.trace: Final[list[str]] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 
 from anabranch.core.shared_lane import (
+    CountAgain,
     Entered,
     LaneCopy,
     Lead,
@@ -18,7 +20,9 @@ from anabranch.core.shared_lane import (
     SharedLane,
     StepDown,
     StoreAsked,
+    TeachAsked,
     Tell,
+    VoteAnswered,
     VoteAsked,
 )
 from anabranch.errors import InvariantBroken
@@ -33,7 +37,7 @@ class Group:
         self.leading: dict[str, Leading | None] = dict.fromkeys(names)
         self.under_way: list[Tell[str]] = []
         self.agreed: dict[int, str] = {}
-        self.actions: list[Any] = []
+        self.lives = 0
 
     def handle(self, name: str, event: Any) -> list[Any]:
         copy, leading, actions = self.lanes[name].handle(self.copies[name], self.leading[name], event)
@@ -61,8 +65,29 @@ class Group:
             done += self.deliver()
         return done
 
+    def among(self, names: str, name: str, event: Any) -> None:
+        """What happens while only these hear of each other."""
+        self.handle(name, event)
+        while self.under_way:
+            tell = self.under_way[0]
+            if tell.peer in names and tell.message.sender in names:
+                self.deliver()
+            else:
+                self.under_way.pop(0)
+
     def crash(self, name: str) -> None:
         self.leading[name] = None
+
+    def lose_disk(self, name: str) -> None:
+        self.lives += 1
+        self.leading[name] = None
+        self.copies[name] = LaneCopy.lost(name, self.lives)
+
+    @property
+    def may_lose_a_disk(self) -> bool:
+        """Whether a majority is left that has forgotten nothing."""
+        learning = [name for name, copy in self.copies.items() if copy.learns]
+        return len(self.copies) - len(learning) - 1 >= next(iter(self.lanes.values())).majority
 
     def leader(self, name: str) -> bool:
         leading = self.leading[name]
@@ -135,11 +160,13 @@ def test_what_was_not_released_gives_way_to_what_was() -> None:
 CHANCES = ("deliver",) * 40 + ("enter",) * 5 + ("remind",) * 3 + ("lead", "lose", "lose", "twice", "crash")
 
 
-def run(seed: int, lane: type[SharedLane[str]] = SharedLane, names: str = "abc") -> Group:
+def run(
+    seed: int, lane: type[SharedLane[str]] = SharedLane, names: str = "abc", chances: tuple[str, ...] = CHANCES
+) -> Group:
     random = Random(seed)
     group = Group(names, lane)
     for step in range(800):
-        match random.choice(CHANCES):
+        match random.choice(chances):
             case "deliver" if group.under_way:
                 group.deliver(random.randrange(min(len(group.under_way), 6)))
             case "enter":
@@ -154,6 +181,12 @@ def run(seed: int, lane: type[SharedLane[str]] = SharedLane, names: str = "abc")
                 group.under_way.append(random.choice(group.under_way))
             case "crash":
                 group.crash(random.choice(names))
+            case "disk" if group.may_lose_a_disk:
+                group.lose_disk(random.choice(names))
+            case "teach":
+                learning = [name for name in names if group.copies[name].learns]
+                for name in learning:
+                    group.handle(name, PeerReachable(peer=random.choice(group.lanes[name].peers)))
             case "remind":
                 leaders = [name for name in names if group.leader(name)]
                 if leaders:
@@ -253,16 +286,7 @@ def take_over_twice(lane: type[SharedLane[str]]) -> Group:
     """Raft's figure 8: an entry of an older term is on a majority, and one of a later term is on another server."""
     group = Group("abcde", lane)
 
-    def among(names: str, name: str, event: Any) -> None:
-        """What happens while only these hear of each other."""
-        group.handle(name, event)
-        while group.under_way:
-            tell = group.under_way[0]
-            if tell.peer in names and tell.message.sender in names:
-                group.deliver()
-            else:
-                group.under_way.pop(0)
-
+    among = group.among
     among("abc", "a", LeadWanted())
     among("ab", "a", Entered(contents=("x",)))
     among("cde", "e", LeadWanted())  # in the term in which c has voted already
@@ -285,3 +309,134 @@ def test_what_was_taken_over_is_safe_when_it_is_released() -> None:
     assert not group.leader("e")
     with pytest.raises(AssertionError, match="shows y"):
         take_over_twice(KeepsOldTerms)
+
+
+# --- lost disks ----------------------------------------------------------------------------------------------------
+
+WITH_LOST_DISKS = (*CHANCES, "lead", "lead", "remind", "remind", "teach", "teach", "disk")
+
+
+@pytest.mark.parametrize("names", ["abc", "abcde", "abcd"])
+def test_lost_disks_bring_no_disagreement(names: str) -> None:
+    groups = [run(seed, names=names, chances=WITH_LOST_DISKS) for seed in range(150)]
+    assert sum(len(group.agreed) for group in groups) > 1_000
+    assert sum(group.lives for group in groups) > 300
+
+
+def test_who_lost_its_disk_counts_again_when_it_has_learned_everything() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    group.settle()
+    group.handle("a", Entered(contents=("x", "y")))
+    group.settle()
+    group.lose_disk("b")
+    assert group.handle("b", LeadWanted()) == []  # it does not lead
+    group.handle("b", PeerReachable(peer="a"))
+    assert CountAgain(term=1) not in group.settle()  # it holds all, and c does not know of it
+    assert group.copies["b"].learns
+    assert group.copies["b"].released == 2
+    group.handle("a", PeerReachable(peer="c"))
+    group.settle()
+    group.handle("a", PeerReachable(peer="b"))
+    assert CountAgain(term=1) in group.settle()
+    group.handle("b", LeadWanted())
+    assert Lead(term=2) in group.settle()
+
+
+def test_who_learns_neither_votes_nor_counts() -> None:
+    group = Group()
+    group.handle("a", LeadWanted())
+    group.settle()
+    group.lose_disk("b")
+    group.handle("a", Entered(contents=("x",)))
+    group.under_way = [tell for tell in group.under_way if tell.peer == "b"]
+    while any(tell.peer in "ab" for tell in group.under_way):
+        group.deliver()
+    assert group.copies["b"].held == 1
+    assert group.copies["a"].released == 0
+    group.handle("c", LeadWanted())
+    group.under_way = [tell for tell in group.under_way if tell.peer == "b"]
+    group.settle()
+    assert not group.leader("c")
+
+
+def test_a_vote_of_a_life_that_is_over_elects_nobody() -> None:
+    group = Group("abcde")
+    group.handle("a", LeadWanted())
+    group.handle("b", group.under_way[0].message)
+    vote = group.under_way.pop()
+    assert isinstance(vote.message, VoteAnswered)
+    group.under_way = [tell for tell in group.under_way if tell.peer == "c"]
+    group.lose_disk("b")
+    group.handle("c", TeachAsked(sender="b", term=0, lives=group.copies["b"].lives))
+    group.deliver()  # c votes, and says that b lives anew
+    group.deliver()
+    group.handle("a", vote.message)
+    assert not group.leader("a")
+
+
+class VotesAtOnce(SharedLane[str]):
+    """Takes part as if it had forgotten nothing."""
+
+    def handle(self, copy: Any, leading: Any, event: Any) -> Any:
+        return super().handle(replace(copy, learns=False), leading, event)
+
+
+class KnowsNoLives(SharedLane[str]):
+    """Does not tell one life from another."""
+
+    def _is_over(self, copy: Any, event: Any) -> bool:
+        return False
+
+
+class TellsNobody(SharedLane[str]):
+    """Lets a peer count again that nobody else knows of."""
+
+    def _may_count(self, copy: Any, leading: Any, peer: str) -> bool:
+        return peer in leading.learning
+
+
+def test_a_vote_without_memory_is_noticed() -> None:
+    def disagrees(seed: int) -> bool:
+        try:
+            run(seed, VotesAtOnce, "abc", WITH_LOST_DISKS)
+        except (AssertionError, IndexError):
+            return True
+        return False
+
+    assert any(disagrees(seed) for seed in range(400))
+
+
+def vote_in_two_lives(lane: type[SharedLane[str]], informed: str) -> Group:
+    """b votes for a, loses its disk while its vote is on the way, and is asked for the same term by d."""
+    group = Group("abcde", lane)
+    group.among("cde", "c", LeadWanted())
+    for _ in range(2):
+        group.among("a", "a", LeadWanted())
+    group.handle("a", PeerReachable(peer="b"))
+    group.deliver()
+    vote = group.under_way.pop()
+    group.lose_disk("b")
+    group.among("bc", "b", PeerReachable(peer="c"))
+    for peer in informed:
+        group.among("cde", "c", PeerReachable(peer=peer))
+    group.among("bc", "c", PeerReachable(peer="b"))
+    group.among("bcd", "d", LeadWanted())
+    group.among("ae", "a", PeerReachable(peer="e"))
+    group.handle("a", vote.message)
+    for name, others in (("a", "abe"), ("d", "bcd")):
+        if group.leader(name):
+            group.under_way.clear()
+            group.among(others, name, Entered(contents=(f"of {name}",)))
+    return group
+
+
+def test_nobody_votes_in_two_lives_for_two_leaders_of_a_term() -> None:
+    group = vote_in_two_lives(SharedLane, informed="de")
+    assert group.agreed == {1: "of d"}
+    assert not group.leader("a")
+    assert vote_in_two_lives(SharedLane, informed="").copies["b"].learns
+    with pytest.raises(AssertionError, match="another of a"):
+        vote_in_two_lives(KnowsNoLives, informed="de")
+    with pytest.raises(AssertionError, match="another of a"):
+        vote_in_two_lives(TellsNobody, informed="")

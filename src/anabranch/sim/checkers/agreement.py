@@ -18,12 +18,12 @@ class Agreement:
     def __init__(self) -> None:
         self.released: dict[str, list[Pushed]] = {}
         self._seen: dict[tuple[str, str], int] = {}
-        """Per entry point and lane, up to where it was looked at."""
+        """Per life of an entry point and lane, up to where it was looked at: who lost its disk begins anew."""
 
     def stored(self, node: str, disk: Disk) -> None:
         for origin, copy in disk.lanes.items():
             agreed = self.released.setdefault(origin, [])
-            seen = self._seen.get((node, origin), 0)
+            seen = self._seen.get((disk.life, origin), 0)
             if copy.released < seen:
                 raise Broken(f"{node} had released {origin} through {seen}, and now {copy.released}.")
             for place, entry in enumerate(copy.between(seen, copy.released), start=seen):
@@ -33,7 +33,7 @@ class Agreement:
                     raise Broken(
                         f"{node} has released {entry.content} at {place + 1} of {origin}, not {agreed[place]}."
                     )
-            self._seen[node, origin] = copy.released
+            self._seen[disk.life, origin] = copy.released
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
         """Nothing to see: what was stored is looked at."""

@@ -37,6 +37,12 @@ def check_complete(
             raise Broken(f"{client} was promised {dict(tape.promises)} of {stream}, not {truth.promises[stream]}.")
 
 
+def check_all_entered(waiting: Sequence[str]) -> None:
+    """``waiting`` are the producers whose last entry was not accepted when all was over."""
+    if waiting:
+        raise Broken(f"In the end {', '.join(waiting)} still had something to say.")
+
+
 def check_no_stall(probes: Sequence[Probe]) -> None:
     """For each look: if a path lives from there on for long enough, what had entered by then has come out."""
     alive_since: int | None = None
