@@ -78,13 +78,19 @@ def test_a_box_keeps_what_its_class_promises(
 
 
 @pytest.mark.parametrize(
-    ("seed", "box", "order", "stronger"),
-    cases((seed, box, order, OperatorClass(found - 1)) for seed, box, order, found in JUDGED if found),
+    ("box", "order", "stronger"),
+    [
+        pytest.param(box, order, OperatorClass(found - 1), id=f"{box.name} {order.value} is not more than {found}")
+        for seed, box, order, found in JUDGED
+        if found and seed == SEEDS[-1]
+    ],
 )
 def test_a_box_does_not_keep_what_the_next_stronger_class_promises(
-    seed: int, box: Box, order: Order, stronger: OperatorClass, runs_of: Callable[[int], Runs]
+    box: Box, order: Order, stronger: OperatorClass, runs_of: Callable[[int], Runs]
 ) -> None:
-    assert broken(box, stronger, order, runs_of(seed)) != []
+    """One run is enough to contradict it, and few random ones have what it takes."""
+    seeds = [seed for seed in SEEDS if box in boxes_with_outputs(DIAGRAMS[seed])]
+    assert any(broken(box, stronger, order, runs_of(seed)) for seed in seeds)
 
 
 def changed(runs: Runs, box: Box, change: Callable[[Tuple], list[Tuple]]) -> Runs:
