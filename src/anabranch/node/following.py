@@ -100,8 +100,8 @@ class CopyFollower:
         tries = 0
         while not self._stopping.is_set():
             try:
-                self._follow()
-                tries = 0
+                if self._follow():
+                    tries = 0
                 self._failure = None
             except AnabranchError as error:
                 if not isinstance(error, NodeUnreachable) and self._failure is None:
@@ -112,8 +112,9 @@ class CopyFollower:
             self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
             tries += 1
 
-    def _follow(self) -> None:
-        """Until the copy ends, has to be asked again, or this node has to be rebuilt."""
+    def _follow(self) -> bool:
+        """Until the copy ends, has to be asked again, or this node has to be rebuilt. Returns whether anything came."""
+        came = False
         state = self._inlet.state
         known = state.copies.get(self.copy)
         request = CopyRequest(
@@ -137,11 +138,12 @@ class CopyFollower:
             for action in self._inlet.answered(event):
                 if isinstance(action, RebuildFromPeer):
                     self._rebuild(action.reason)
-                    return
+                    return came
             promises: Punctuations | None = None
             for piece in reading:
                 if self._stopping.is_set():
-                    return
+                    return came
+                came = True
                 self._failure = None
                 if not piece.rows.num_rows and piece.promises == promises:  # a sign of life
                     if self._inlet.state.punctuations != self._told:  # raised by another copy, maybe to a floor of this
@@ -152,10 +154,11 @@ class CopyFollower:
                     self.copy, answer.incarnation, piece.first_id, piece.rows, piece.promises
                 ):
                     if isinstance(action, SubscribeAgain):
-                        return
+                        return came
                     if isinstance(action, Acknowledge):
                         self._held = action
                         self._news.set()
+        return came
 
     def _acknowledge(self) -> None:
         while not self._stopping.is_set():
