@@ -222,7 +222,7 @@ class Node:
             schema=schema,
             clock=_now_us,
             boundary_interval_us=self.settings.boundary_interval_us,
-            intake_stopped=lambda: self._intake_stopped,
+            intake_stopped=self._why_no_intake,
             stopping=self._stopping.is_set,
         )
 
@@ -395,6 +395,11 @@ class Node:
             self._intake_stopped = (
                 f"Intake has stopped: {free} MiB are free under {where}, {reserve} MiB are in reserve."
             )
+
+    def _why_no_intake(self) -> str | None:
+        """Looked up at every push: between two looks of the housekeeper much can be pushed."""
+        self._watch_disk()
+        return self._intake_stopped
 
     def _disk_is_low(self) -> bool:
         return self._directory.free_bytes() < self.settings.disk_reserve_bytes
