@@ -2,6 +2,8 @@
 
 Tests of parts, tests that share one Spark session, tests that start nodes as processes of their own, and what is random
 or simulated: while one waits, the others work. Options go to each of them.
+
+Those that wait for clocks and for each other go first; what only computes takes what they leave.
 """
 
 from __future__ import annotations
@@ -13,18 +15,20 @@ import time
 from pathlib import Path
 
 GROUPS = {
-    "of parts": ("tests/unit",),
-    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz"),
-    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
-    "simulated and random": ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)"),
+    "of parts": (5, ("tests/unit",)),
+    "in one Spark session": (0, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
+    "with nodes as processes": (0, ("tests", "--ignore=tests/unit", "-m", "processes")),
+    "simulated and random": (5, ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)")),
 }
+"""How nice each is to the others, and its tests."""
 
 
 def main() -> int:
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as directory:
         running = [
-            (name, _start(which, Path(directory, name)), Path(directory, name)) for name, which in GROUPS.items()
+            (name, _start(niceness, which, Path(directory, name)), Path(directory, name))
+            for name, (niceness, which) in GROUPS.items()
         ]
         failed = []
         try:
@@ -41,8 +45,8 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def _start(which: tuple[str, ...], output: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pytest", *which, *sys.argv[1:]]
+def _start(niceness: int, which: tuple[str, ...], output: Path) -> subprocess.Popen[bytes]:
+    command = ["nice", f"-{niceness}", sys.executable, "-m", "pytest", *which, *sys.argv[1:]]
     with output.open("wb") as file:
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
 

@@ -28,6 +28,7 @@ from anabranch.query.graph import stages
 from anabranch.reference.tuples import Tuple
 from anabranch.storage.state import LogSpec
 from tests.spark import running
+from tests.waiting import HANG_S
 
 Segment = tuple[pa.Table | None, dict[str, int]]
 """Rows of a source, and its punctuations after them."""
@@ -213,7 +214,7 @@ def _play(node: Node, script: list[Push], random: Random, settles: float) -> Non
 
 
 def _settle(node: Node) -> None:
-    settled = node.wait_caught_up(60)
+    settled = node.wait_caught_up(HANG_S)
     if not settled:
         raise AssertionError(f"the node does not catch up: {node.failure() or node.statistics()['stages']}")
 

@@ -15,7 +15,7 @@ from tests.chaos.checkers import Entry as StreamEntry
 from tests.chaos.checkers import entries_of, rows_of
 from tests.chaos.recording import Entry, Lane
 
-AWAY_S = 180.0
+AWAY_S = 600.0
 """How long a client waits for a node to come back."""
 
 

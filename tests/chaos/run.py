@@ -30,13 +30,15 @@ from tests.chaos.checkers import (
     same_rows,
 )
 from tests.chaos.clients import Follower, Pusher, read_stream
-from tests.chaos.processes import HarnessError, NodeProcess
+from tests.chaos.processes import START_S, HarnessError, NodeProcess
 from tests.chaos.recording import FOLLOWED, ROUNDED, Expected, Recording, query
 
-REACH_S = 90.0
+REACH_S = START_S
 """How long a node may take to reach its failpoint, its start included. One that is not reached fails the run."""
 
-FINISH_S = 120.0
+FINISH_S = 300.0
+"""When a run that has only to finish counts as hung."""
+
 PACE_S = 0.25
 EARLY = 0.3
 """The part of a share that is sent without waiting for Spark: it is backlog when the stages start."""
@@ -181,7 +183,7 @@ class ChaosRun:
             self._check_clients()
             node.wait_caught_up(FINISH_S)
             self._outcome.streams = {name: read_stream(self._address, name) for name in self._streams()}
-            self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])), 20)
+            self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])), FINISH_S)
             self._outcome.followed = list(self._follower.entries)
             self._report(f"finished    {self._sent_rows()} rows in; all stages ran after {ran:.1f} s")
 

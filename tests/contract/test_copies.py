@@ -6,7 +6,6 @@ ones can do follows after it.
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -35,6 +34,7 @@ from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
 from tests.unit.transport.fake_node import FakeNode
+from tests.waiting import HANG_S, wait_for
 
 ORIGINS = ("a", "b")
 Entry = tuple[int, int, int]
@@ -72,13 +72,6 @@ def entries_of(log: Log) -> list[Entry]:
             columns = segment.rows.select(["_origin", "_tid"]).to_pydict()
             found += zip(columns["_origin"], times, columns["_tid"], strict=True)
     return found
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 20.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 class Upstream:
@@ -154,7 +147,7 @@ class Copied(ABC):
         """The copies forget what the reader has acknowledged."""
 
     @abstractmethod
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 20.0) -> None: ...
+    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None: ...
 
     @abstractmethod
     def inlet(self) -> InletState: ...
@@ -192,8 +185,8 @@ class OverFlight(Copied):
         for name in self._pair.keys() - self._gone:
             self._pair[name].copies.trim()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
-        wait_for(condition, seconds)
+    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
+        wait_for(condition, seconds=seconds)
 
     def inlet(self) -> InletState:
         return self._reader.inlet.state
@@ -246,7 +239,7 @@ class Simulated(Copied):
     def trim(self) -> None:
         """They do it by themselves."""
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
         deadline = self._world.now_us + seconds * SECOND
         while not condition():
             assert self._world.now_us < deadline

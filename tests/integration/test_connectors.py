@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +13,14 @@ import anabranch as ab
 from anabranch.engine.writer import SparkTarget
 from anabranch.node.node import Node
 from tests.spark import running
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
 
-def wait_for(condition: Callable[[], bool], node: Node, seconds: float = 40.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        statistics = node.statistics()
-        assert time.monotonic() < deadline, (statistics["feeds"], statistics["writers"], node.failure())
-        time.sleep(0.05)
+def shown(node: Node) -> object:
+    statistics = node.statistics()
+    return statistics["feeds"], statistics["writers"], node.failure()
 
 
 def caught_up(node: Node, rows: int) -> bool:
@@ -46,11 +42,11 @@ def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypa
     query.output("even", numbers.filter("n % 2 = 0"), to=to)
     fail_first = failing_after_a_part(monkeypatch)
     with running(query, tmp_path / "state") as node:
-        wait_for(lambda: caught_up(node, 1500), node)
+        wait_for(lambda: caught_up(node, 1500), lambda: shown(node))
         assert fail_first == []
     query.feed("numbers", "generator:rate=max,rows=4000,n=sequence")
     with running(query, tmp_path / "state") as node:
-        wait_for(lambda: caught_up(node, 2000), node)
+        wait_for(lambda: caught_up(node, 2000), lambda: shown(node))
         session = node._session
         expected = list(range(1, 2001))
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -85,7 +81,7 @@ def test_what_cannot_be_read_back_is_refused_unless_that_is_accepted(tmp_path: P
         pass
     query.write("o", "spark:noop,guarantee=at-least-once,every=50ms")
     with running(query, tmp_path / "state") as node:
-        wait_for(lambda: caught_up(node, 10), node)
+        wait_for(lambda: caught_up(node, 10), lambda: shown(node))
 
 
 def test_files_that_spark_follows_are_fed_once(tmp_path: Path) -> None:
@@ -113,14 +109,17 @@ def test_files_that_spark_follows_are_fed_once(tmp_path: Path) -> None:
 
     deliver("1.json", 0)
     with running(query, tmp_path / "state") as node:
-        wait_for(lambda: len(written("a")) >= 100 and len(written("b")) >= 100 and len(written("c")) >= 50, node)
+        wait_for(
+            lambda: len(written("a")) >= 100 and len(written("b")) >= 100 and len(written("c")) >= 50,
+            lambda: shown(node),
+        )
         deliver("2.json", 100)
-        wait_for(lambda: len(written("a")) >= 200 and len(written("b")) >= 200, node)
+        wait_for(lambda: len(written("a")) >= 200 and len(written("b")) >= 200, lambda: shown(node))
     before = len(written("c"))
     deliver("3.json", 200)
     with running(query, tmp_path / "state") as node:
-        wait_for(lambda: len(written("a")) >= 300 and len(written("b")) >= 300, node)
-        wait_for(lambda: len(written("c")) > before, node)
+        wait_for(lambda: len(written("a")) >= 300 and len(written("b")) >= 300, lambda: shown(node))
+        wait_for(lambda: len(written("c")) > before, lambda: shown(node))
         assert sorted(row["x"] for row in written("a")) == list(range(300))
         assert sorted((row["_origin"], row["_tid"], row["x"]) for row in written("b")) == sorted(
             (f"lanes/k{x % 2}", x // 2 + 1, x) for x in range(300)

@@ -14,6 +14,7 @@ from anabranch.engine.plan import stage_plans
 from anabranch.model.header import HEADER
 from tests.integration.test_failed_stage import wait_for
 from tests.spark import running
+from tests.waiting import HANG_S
 
 pytestmark = pytest.mark.spark
 
@@ -65,7 +66,7 @@ def test_every_type_comes_out_as_of_a_window_of_time(tmp_path: Path) -> None:
             connection.push("rows", [{"g": g, "at": START + timedelta(seconds=number), **values} for g in range(40)])
         with connection.producer("rows", "end") as producer:
             producer.close_lane()
-        assert node.wait_caught_up(60)
+        assert node.wait_caught_up(HANG_S)
         assert len(read(connection, "rows_")[1]) == 40
         assert read(connection, "rows_") == read(connection, "time")
 

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from tests.chaos.processes import NodeProcess, caught_up
+from tests.chaos.processes import START_S, NodeProcess, caught_up
 from tests.chaos.recording import expected_output, record
 from tests.chaos.run import ChaosRun, Kill, problems_against, problems_within
 
@@ -21,7 +21,7 @@ ROWS = 800
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(180)  # three starts of Spark
+@pytest.mark.timeout(600)  # three starts of Spark
 def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"python -m tests.chaos --seed {seed} makes the same kind of input")
@@ -63,7 +63,7 @@ outputs:
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(180)  # two starts of Spark
+@pytest.mark.timeout(600)  # two starts of Spark
 def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(QUERY.format(path=tmp_path))
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,10 +78,10 @@ def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_onc
 
     node = start_node(failpoint)
     try:
-        node.wait_stopped(90)
+        node.wait_stopped(START_S)
         node.kill()
         node = start_node(None)
-        node.wait(lambda: all_written(node.status()), "writes all", 90)
+        node.wait(lambda: all_written(node.status()), "writes all", START_S)
     finally:
         node.kill()
     expected = list(range(1, 1501))
@@ -114,7 +114,7 @@ outputs:
 
 @pytest.mark.long
 @pytest.mark.processes
-@pytest.mark.timeout(240)  # three starts of Spark
+@pytest.mark.timeout(600)  # three starts of Spark
 def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(COUNTING.format(path=tmp_path))
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -128,9 +128,9 @@ def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tm
         node = NodeProcess(tmp_path / "q.yaml", tmp_path / "state", port, log, failpoint=failpoint)
         try:
             if failpoint is not None:
-                node.wait_stopped(90)
+                node.wait_stopped(START_S)
             else:
-                node.wait(lambda: all_written(node.status()), "writes all", 90)  # noqa: B023
+                node.wait(lambda: all_written(node.status()), "writes all", START_S)  # noqa: B023
         finally:
             node.kill()
     found = [json.loads(line) for line in (tmp_path / "fives.jsonl").read_text().splitlines()]

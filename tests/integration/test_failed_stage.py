@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import anabranch as ab
 from anabranch import limits
 from anabranch.node.node import Node
 from tests.spark import running
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -27,13 +26,6 @@ def query() -> ab.Query:
 def numbers(connection: ab.Connection, stream: str) -> list[int]:
     batches = connection.subscribe(stream, start="start", follow=False)
     return [row["x"] for batch in batches for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
-
-
-def wait_for(condition: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
 
 
 def test_the_other_stages_go_on_and_a_restart_tries_it_again(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,6 +17,7 @@ import anabranch as ab
 from anabranch.node.node import Node
 from tests.spark import running
 from tests.unit.docs.pages import documented_keys
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.spark
 
@@ -59,13 +59,6 @@ def rows_of(connection: ab.Connection, stream: str) -> list[dict[str, Any]]:
     return [row for batch in batches for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
 
 
-def wait_for(condition: Any, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "it did not happen"
-        time.sleep(0.05)
-
-
 def test_a_window_closes_by_the_clock_though_no_more_rows_come(connection: ab.Connection) -> None:
     before = datetime.now(UTC)
     connection.push("clocked", [{"k": "a", "x": 1}, {"k": "a", "x": 2}])
@@ -77,7 +70,7 @@ def test_a_window_closes_by_the_clock_though_no_more_rows_come(connection: ab.Co
 
 def test_late_rows_are_kept_aside_with_what_made_them_late(node: Node, connection: ab.Connection) -> None:
     connection.push("timed", [row("a", 1, 10), row("late", 1, 8.9), row("just", 1, 9), row("b", -1, 10)])
-    assert node.wait_caught_up(30)
+    assert node.wait_caught_up(HANG_S)
     assert [each["k"] for each in rows_of(connection, "passed")] == ["a", "just"]
     late = rows_of(connection, "timed.late")
     assert [(each["k"], each["_stime"], each["at"]) for each in late] == [
@@ -91,7 +84,7 @@ def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connec
     odd = [(math.nan, "a", 1), (math.inf, "b", 2), (1.0, "a", 0), (None, "a", 0), (2.0, None, 3), (-math.inf, "a", 3)]
     rows = [*odd, *[(0.0, "c", 0)] * 50]
     connection.push("measured", [{"x": x, "t": t, "n": n, "at": T0} for x, t, n in rows])
-    assert node.wait_caught_up(30)
+    assert node.wait_caught_up(HANG_S)
     assert [str(each["x"]) for each in rows_of(connection, "high")] == ["nan", "inf", "2.0"]
     assert [(str(each["x"]), each["n"]) for each in rows_of(connection, "named_a")] == [("-inf", 3)]
 
@@ -116,7 +109,7 @@ def test_a_plain_flight_client_lists_reads_and_pushes(node: Node, connection: ab
     writer.write_table(table)
     writer.done_writing()
     writer.close()
-    assert node.wait_caught_up(30)
+    assert node.wait_caught_up(HANG_S)
     passed = client.get_flight_info(flight.FlightDescriptor.for_path("passed"))
     read = client.do_get(passed.endpoints[0].ticket).read_all()
     assert "plain" in read.column("k").to_pylist()
@@ -126,7 +119,7 @@ def test_a_plain_flight_client_lists_reads_and_pushes(node: Node, connection: ab
 def test_status_names_the_lane_that_everything_waits_for(node: Node, connection: ab.Connection) -> None:
     with connection.producer("named", "p") as producer:
         producer.push([row("a", 1, 1), row("a", 1, 30)])
-    assert node.wait_caught_up(30)
+    assert node.wait_caught_up(HANG_S)
     stage = next(stage for stage in node._stages if stage.inputs == ("named",))
     waits = connection.status()["stages"][stage.name]["waits_for"]  # type: ignore[index]
     assert waits["origin"] == "named/q"
@@ -165,7 +158,7 @@ def test_rows_that_are_sent_again_change_nothing(node: Node, connection: ab.Conn
 
 def test_a_journal_is_trimmed_behind_spark_and_an_output_is_not(node: Node, connection: ab.Connection) -> None:
     connection.push("timed", [row("trim", 1, 70)])
-    assert node.wait_caught_up(30)
+    assert node.wait_caught_up(HANG_S)
     connection.push("timed", [row("trim", 1, 71)])  # Spark's commit of a batch is known when the next one runs
     wait_for(lambda: node._logs["timed"][1].first_id() > 1)
     assert node._logs["passed"][1].first_id() == 1
@@ -219,7 +212,7 @@ def test_a_join_sees_neither_null_as_equal_nor_the_predicates_of_the_other_side(
 ) -> None:
     connection.push("divisors", [{"d": 5, "at": T0}, {"d": None, "at": T0}])
     connection.push("wanted", [{"w": 0, "since": T0}, {"w": None, "since": T0}, {"w": 5, "since": T0}])
-    assert node.wait_caught_up(30), node.failure()
+    assert node.wait_caught_up(HANG_S), node.failure()
     assert [(each["d"], each["w"]) for each in rows_of(connection, "divided")] == [(5, 5)]
 
 
@@ -231,5 +224,5 @@ def test_a_full_log_that_spark_has_read_in_one_batch_does_not_stay_full(tmp_path
     with running(query, tmp_path / "state", log_bytes=300_000) as node, ab.connect(node.address) as connection:
         for _ in range(6):
             connection.push("s", rows)
-        assert node.wait_caught_up(30)
+        assert node.wait_caught_up(HANG_S)
         assert rows_of(connection, "o")[-1]["_id"] == 24_000

@@ -23,7 +23,7 @@ from tests.chaos.clients import read_stream
 from tests.integration.test_failed_stage import wait_for
 from tests.spark import QUICK_JVM
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 REPLICAS = ("a", "b")

@@ -29,12 +29,13 @@ from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, sa
 from tests.chaos.clients import read_stream
 from tests.recording import HOUR_US
 from tests.spark import running
+from tests.waiting import HANG_S
 
 STAGES = ("numbers", "totals", "pairs")
 BATCHES = 14
 ROWS = 60
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 
 def query() -> ab.Query:
@@ -130,7 +131,7 @@ def test_a_node_goes_on_after_a_power_failure(tmp_path: Path, images: int) -> No
     for image in taken:
         with running(query(), image, boundary_interval_us=HOUR_US) as node:
             push_all(node, 0)
-            assert node.wait_caught_up(60), node.failure() or node.statistics()["stages"]
+            assert node.wait_caught_up(HANG_S), node.failure() or node.statistics()["stages"]
             for stream, rows in expected().items():
                 found = rows_of(read_stream(node.address, stream))
                 assert same_rows(rows, found) == []

@@ -28,6 +28,7 @@ from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, sa
 from tests.chaos.clients import read_stream
 from tests.chaos.processes import ROOT
 from tests.spark import running
+from tests.waiting import HANG_S, wait_for
 
 MEBIBYTE = 1 << 20
 
@@ -286,7 +287,7 @@ class Writer:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(240)  # about 25 s on an idle machine
+@pytest.mark.timeout(600)  # about 25 s on an idle machine
 def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
     ballast = [disk.fill("ballast", 195 * MEBIBYTE)]
     settings = {"disk_reserve_bytes": disk.reserve_bytes, "batch_rows": 200}  # Spark reads slower than is pushed
@@ -298,7 +299,7 @@ def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
         assert "Intake has stopped" in node.statistics()["intake"]
         if disk.own:
             ballast.append(disk.fill("more ballast", 256 * MEBIBYTE))
-            wait_until(lambda: any(stage["error"] for stage in node.statistics()["stages"].values()))
+            wait_for(lambda: any(stage["error"] for stage in node.statistics()["stages"].values()))
             with pytest.raises(ab.DiskFull):
                 writer.push()
             time.sleep(2)  # it tries again, and the disk is still full
@@ -308,19 +309,12 @@ def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
         writer.push_when_there_is_room()
         writer.push()
         connection.client.close_lane("blobs")
-        assert node.wait_caught_up(60), node.failure() or node.statistics()["stages"]
+        assert node.wait_caught_up(HANG_S), node.failure() or node.statistics()["stages"]
         assert node.statistics()["intake"] == "open"
         found = {stream: rows_of(read_stream(node.address, stream)) for stream in ("even", "totals")}
     for stream, rows in expected(writer.accepted).items():
         assert same_rows(rows, found[stream]) == []
         assert nothing_twice(found[stream]) == ids_contiguous(found[stream]) == []
-
-
-def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
-    deadline = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline, "the stages have not met the full disk"
-        time.sleep(0.1)
 
 
 def expected(rows: int) -> dict[str, list[Row]]:

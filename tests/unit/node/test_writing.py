@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from anabranch.query.connectors import Writer
 from anabranch.query.specs import writer_from
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
+from tests.waiting import wait_for
 
 SCHEMA = arrow_schema([("x", "bigint"), ("s", "string")])
 
@@ -239,7 +240,7 @@ def test_a_writer_that_is_named_no_more_does_not_hold_the_log(bench: Bench, tmp_
         (found,) = all_writers.statistics()["o"].values()
         return found["state"], found["rows"], found["position"], found["lag_rows"]
 
-    wait_until(lambda: facts() == ("running", 2, 2, 0))  # counted a moment after it is in the file
+    wait_for(lambda: facts() == ("running", 2, 2, 0))  # counted a moment after it is in the file
     assert len(lines(tmp_path / "new.jsonl")) == 2
     stopping.set()
     all_writers.stop()
@@ -260,7 +261,7 @@ def test_a_writer_whose_disk_failed_tries_again(bench: Bench, tmp_path: Path, mo
     runner.open()
     runner.start()
     bench.append(3)
-    wait_until(lambda: len(lines(tmp_path / "out.jsonl")) == 3)
+    wait_for(lambda: len(lines(tmp_path / "out.jsonl")) == 3)
     runner._stopping.set()
     runner.stop(time.monotonic() + 5)
 
@@ -290,10 +291,3 @@ def test_a_console_shows_what_comes_and_holds_nothing(
     assert "row 1" in shown
     assert "row 0" not in shown
     assert bench.log.readers() == {}
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
