@@ -69,9 +69,7 @@ class QueryError(UserError):
     def __init__(self, query: str, problems: Sequence[Problem]) -> None:
         self.query = query
         self.problems = tuple(problems)
-        count = f"{len(self.problems)} problem" + ("s" if len(self.problems) != 1 else "")
-        lines = "".join(f"\n  - {problem}" for problem in self.problems)
-        super().__init__(f"Query {query!r} has {count}:{lines}")
+        super().__init__(_listed(f"Query {query!r}", "problem", self.problems))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +93,13 @@ class DeploymentError(UserError):
     def __init__(self, file: str, mistakes: Sequence[Mistake]) -> None:
         self.file = file
         self.mistakes = tuple(mistakes)
-        count = f"{len(self.mistakes)} mistake" + ("s" if len(self.mistakes) != 1 else "")
-        lines = "".join(f"\n  - {mistake}" for mistake in self.mistakes)
-        super().__init__(f"{file} has {count}:{lines}")
+        super().__init__(_listed(file, "mistake", self.mistakes))
+
+
+def _listed(subject: str, noun: str, found: Sequence[object]) -> str:
+    """All of them, one below the other."""
+    count = f"{len(found)} {noun}" + ("s" if len(found) != 1 else "")
+    return f"{subject} has {count}:" + "".join(f"\n  - {each}" for each in found)
 
 
 class ConfigError(UserError):

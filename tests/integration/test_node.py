@@ -90,12 +90,12 @@ def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connec
 
 
 def test_a_refused_push_names_the_row_and_leaves_nothing(node: Node, connection: ab.Connection) -> None:
-    before = node._logs["timed"][1].last_id()
+    before = node._streams.logs["timed"][1].last_id()
     bad = [row("a", 1, 11), {"k": "b", "x": 1, "at": None}]
     with pytest.raises(ab.PushRefused, match="at") as caught:
         connection.push("timed", bad)
     assert caught.value.row == 1
-    assert node._logs["timed"][1].last_id() == before
+    assert node._streams.logs["timed"][1].last_id() == before
 
 
 def test_a_plain_flight_client_lists_reads_and_pushes(node: Node, connection: ab.Connection) -> None:
@@ -160,14 +160,14 @@ def test_a_journal_is_trimmed_behind_spark_and_an_output_is_not(node: Node, conn
     connection.push("timed", [row("trim", 1, 70)])
     assert node.wait_caught_up(HANG_S)
     connection.push("timed", [row("trim", 1, 71)])  # Spark's commit of a batch is known when the next one runs
-    wait_for(lambda: node._logs["timed"][1].first_id() > 1)
-    assert node._logs["passed"][1].first_id() == 1
+    wait_for(lambda: node._streams.logs["timed"][1].first_id() > 1)
+    assert node._streams.logs["passed"][1].first_id() == 1
 
 
 def test_a_named_reader_keeps_what_it_has_not_acknowledged(node: Node, connection: ab.Connection) -> None:
     subscription = connection.subscribe("passed", start="start", follow=False, reader="auditor")
     read = sum(batch.num_rows for batch in subscription)
-    log = node._logs["passed"][1]
+    log = node._streams.logs["passed"][1]
     assert read > 0
     assert log.first_id() == 1
     subscription.acknowledge()

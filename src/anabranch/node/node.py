@@ -30,38 +30,30 @@ from anabranch.errors import (
     ConfigError,
     DiskFull,
     InvariantBroken,
-    NodeUnreachable,
-    OperatorError,
     QueryError,
     StateError,
     StreamNotFound,
 )
-from anabranch.model.names import internal_stream, is_name, late_stream
+from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
-from anabranch.node.copying import Copies
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
-from anabranch.node.inlet import INLET_READER
 from anabranch.node.inlets import Inlets
-from anabranch.node.part import Part, replica_reader
+from anabranch.node.part import Part
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
-from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
-from anabranch.node.stages import StageRunner, stage_reader
+from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
-from anabranch.node.trimming import trim_log
-from anabranch.node.writing import Writing, writer_readers
+from anabranch.node.streams import Streams, check_name
+from anabranch.node.writing import Writing
 from anabranch.query.boxes import Diagram, Source
 from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
-from anabranch.storage.log import Log, LogSpec
-from anabranch.storage.store import Store
 from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
 from anabranch.transport.server import FlightServer
-from anabranch.transport.wire import wire_schema
 
 _spark_log: Final = logging.getLogger("anabranch.spark")
 """What the JVM and its Python workers say, beyond what every start says."""
@@ -69,7 +61,6 @@ _spark_log: Final = logging.getLogger("anabranch.spark")
 _HOUSEKEEPING_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
-_FIRST_START_WAIT_S: Final = 5.0  # below the time that a client waits for an answer
 
 
 class Node:
@@ -96,11 +87,7 @@ class Node:
         self._stages: Final = self.part.stages
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
-        self._stores: dict[Path, Store] = {}
-        self._logs: dict[str, tuple[Store, Log]] = {}
         self._entries: dict[str, EntryPoint] = {}
-        self._served: dict[str, ServedLog] = {}
-        self._copies = Copies(self._served, keep=self._kept_readers)
         self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, rebuild=self._needs_rebuild)
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
@@ -110,13 +97,13 @@ class Node:
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
+        self._streams = Streams(self.diagram, self.part, self.settings, clock=_now_us, ready=self._ready)
         self._housekeeper: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
         self._lost: AnabranchError | None = None
         self._intake_stopped: str | None = None
         self._discard = False
         self._started = time.monotonic()
-        self._started_us = _now_us()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -131,7 +118,7 @@ class Node:
                 if source.name in self.part.entries:
                     self._open_source(source)
             self._feeding.open(self._entries)
-            self._server = FlightServer(self, self.settings.host, self.settings.port, copies=self._copies)
+            self._server = FlightServer(self, self.settings.host, self.settings.port, copies=self._streams.copies)
             starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
             self._progress(f"serving at {self.address}{starting}")
             self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
@@ -141,7 +128,7 @@ class Node:
             self._feeding.start(self._session, self._directory.path / "checkpoints")
         except QueryError:
             # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
-            self._discard = self._directory.is_new and all(log.last_id() == 0 for _, log in self._logs.values())
+            self._discard = self._directory.is_new and self._streams.are_empty()
             self.stop()
             raise
         except BaseException:
@@ -162,8 +149,7 @@ class Node:
         self._writing.stop()
         if self._server is not None:
             self._server.stop()
-        for store in self._stores.values():
-            store.close()
+        self._streams.close()
         if self._discard:
             self._directory.discard()
         self._directory.close()
@@ -202,19 +188,17 @@ class Node:
         What the stages wrote in earlier runs can be read from here on, while Spark is still starting.
         """
         for source in sorted(self.part.entries):
-            self._open_store(self._directory.source_file(source))
+            self._streams.open(self._directory.source_file(source))
         for stream in self.part.upstream:
-            store = self._open_store(self._directory.inlet_file(stream))
-            self._logs |= {name: (store, log) for name, log in store.logs.items()}
+            self._streams.open(self._directory.inlet_file(stream))
         for stage in self._stages:
-            store = self._open_store(self._directory.stage_file(stage.name))
-            self._logs |= {name: (store, log) for name, log in store.logs.items()}
+            self._streams.open(self._directory.stage_file(stage.name))
 
     def _open_source(self, source: Source) -> None:
-        store = self._stores[self._directory.source_file(source.name)]
+        store = self._streams.stores[self._directory.source_file(source.name)]
         schema = arrow_schema((column.name, column.type or "") for column in source.schema)
-        self._create_log(store, source.name, schema, "source")
-        self._create_log(store, late_stream(source.name), schema, "late")
+        self._streams.create(store, source.name, schema, "source")
+        self._streams.create(store, late_stream(source.name), schema, "late")
         self._entries[source.name] = EntryPoint(
             source,
             store,
@@ -243,10 +227,10 @@ class Node:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
         outputs = tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
-        self._writing.start(outputs, self._logs, session)  # before a batch has to wait for a full log
+        self._writing.start(outputs, self._streams.logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
-            runner.start(self._journal_punctuation)
+            runner.start(self._streams.say_punctuations)
         for name, runner in self._runners.items():
             self._progress(f"running the first batch of stage {name}")
             self._wait_first_batch(runner)
@@ -257,9 +241,9 @@ class Node:
             return
         schemas = stream_schemas(session, self.diagram, self.part.all_stages)
         for stream in self.part.upstream:
-            store = self._stores[self._directory.inlet_file(stream)]
-            self._create_log(store, stream, schemas[stream], "internal")
-            self._inlets.open(store, self._logs[stream][1])
+            store = self._streams.stores[self._directory.inlet_file(stream)]
+            self._streams.create(store, stream, schemas[stream], "internal")
+            self._inlets.open(store, self._streams.logs[stream][1])
 
     def _needs_rebuild(self, reason: str) -> None:
         if self._lost is None:
@@ -274,7 +258,7 @@ class Node:
         said = time.monotonic()
         while not runner.has_run and runner.last_error is None:
             time.sleep(0.02)
-            runner.watch(self._journal_punctuation)
+            runner.watch(self._streams.say_punctuations)
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 self._say_if_nobody_computes()
                 said = time.monotonic()
@@ -294,7 +278,7 @@ class Node:
         return executors(self._session)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
-        inputs = {stream: self._logs[stream][1] for stream in stage.inputs}
+        inputs = {stream: self._streams.logs[stream][1] for stream in stage.inputs}
         run = StageRun(
             session,
             self.diagram,
@@ -304,9 +288,11 @@ class Node:
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
         )
-        store = self._stores[self._directory.stage_file(stage.name)]
+        store = self._streams.stores[self._directory.stage_file(stage.name)]
         for stream, schema in run.compiled.schemas.items():
-            self._create_log(store, stream, schema, "internal" if stream == internal_stream(stage.root) else "output")
+            self._streams.create(
+                store, stream, schema, "internal" if stream == internal_stream(stage.root) else "output"
+            )
         self._runners[stage.name] = StageRunner(
             self.diagram,
             stage,
@@ -318,38 +304,6 @@ class Node:
             stopping=self._stopping.is_set,
             disk_is_low=self._disk_is_low,
         )
-
-    def _open_store(self, path: Path) -> Store:
-        self._stores[path] = Store.open(path)
-        return self._stores[path]
-
-    def _create_log(self, store: Store, name: str, schema: pa.Schema, kind: str) -> None:
-        """The log, with the stages that read it as named readers from its first segment on."""
-        log = store.create_log(
-            LogSpec(
-                name=name,
-                schema=schema,
-                origins=self._origins.names,
-                kind=kind,
-                retention_us=self.settings.retention_us,
-                limit_bytes=self.settings.log_bytes,
-            )
-        )
-        missing = self._stage_readers(name) - log.readers().keys()
-        if missing:
-            with store.transaction() as transaction:
-                for reader in missing:
-                    transaction.add_reader(name, reader, at_seq=0)
-        self._logs[name] = (store, log)
-        if name in self.part.readers:
-            readers = [replica_reader(node) for node in self.part.readers[name]]
-            self._served[name] = ServedLog(store, log, readers, clock=_now_us)
-
-    def _journal_punctuation(self, stream: str) -> None:
-        """Says the present punctuations again, or that there are none: either way there is a batch to run."""
-        store, _ = self._logs[stream]
-        with store.transaction() as transaction:
-            transaction.append(stream, None, {}, now_us=_now_us(), force=True)
 
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
@@ -370,14 +324,10 @@ class Node:
                 self._attempt(entry.tick)
             if self._ready.is_set():  # before that, start() watches the stages itself
                 for runner in self._runners.values():
-                    runner.watch(self._journal_punctuation)
+                    runner.watch(self._streams.say_punctuations)
             if self._opened.is_set() and time.monotonic() - trimmed >= _TRIM_EVERY_S:
-                self._attempt(self._trim)
+                self._attempt(lambda: self._streams.trim(list(self._runners.values())))
                 trimmed = time.monotonic()
-
-    def _age_us(self) -> int:
-        """The time by which rows grow old. A clock that is set forward must not make all of them old at once."""
-        return self._started_us + round((time.monotonic() - self._started) * 1_000_000)
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
@@ -404,72 +354,30 @@ class Node:
     def _disk_is_low(self) -> bool:
         return self._directory.free_bytes() < self.settings.disk_reserve_bytes
 
-    def _trim(self) -> None:
-        """Stores what the stages have acknowledged, and lets every log forget what nobody needs."""
-        for name, (store, log) in list(self._logs.items()):
-            readers = [runner for runner in list(self._runners.values()) if name in runner.stage.inputs]
-            acknowledged = {
-                stage_reader(runner.stage.name): runner.acknowledged[name]
-                for runner in readers
-                if name in runner.acknowledged
-            }
-            if any(seq > log.readers().get(reader, 0) for reader, seq in acknowledged.items()):
-                with store.transaction() as transaction:
-                    for reader, seq in acknowledged.items():
-                        transaction.acknowledge(name, reader, seq)
-            if name not in self._served:
-                trim_log(store, log, keep=self._kept_readers(name), now_us=self._age_us())
-            # A batch is known to be committed when the next one begins. If all of a full log is in one batch, no row
-            # can come that begins the next: the log would be full for ever.
-            if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
-                self._journal_punctuation(name)
-        self._copies.trim()
-
     # --- ports: what the Flight server calls -----------------------------------------------------------------------
 
     def streams(self) -> list[StreamInfo]:
-        return [_stream_info(log) for _, (_, log) in sorted(self._logs.items())]
+        return self._streams.infos()
 
     def stream(self, name: str) -> StreamInfo:
-        return _stream_info(self._log(name)[1])
+        return self._streams.info(name)
 
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-        store, log = self._log(request.stream)
-        if request.reader is not None:
-            _check_name("reader", request.reader)
-            if request.reader not in log.readers():
-                self._add_reader(store, log, request)
+        log = self._streams.log_for(request)
         return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
 
     def register(self, source: str, producer: str) -> Registration:
-        _check_name("producer", producer)
+        check_name("producer", producer)
         return self._entry(source).register(producer)
 
     def push(self, push: Push) -> PushAnswer:
         return self._entry(push.source).push(push)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
-        _check_name("reader", reader)  # the stages of this node read under names that no client can have
-        store, log = self._log(stream)
-        if position.incarnation != log.incarnation:
-            raise StreamNotFound(
-                f"Stream {stream!r} is now incarnation {log.incarnation}.", remedy="Read it from start."
-            )
-        if position.id + 1 < log.first_id():
-            return  # it is trimmed already: an old acknowledgement that was overtaken
-        with store.transaction() as transaction:
-            transaction.acknowledge(stream, reader, log.seq_before_id(position.id + 1))
-            transaction.trim(stream, now_us=self._age_us())
+        self._streams.acknowledge(stream, reader, position)
 
     def forget_reader(self, stream: str, reader: str) -> None:
-        store, log = self._log(stream)
-        replicas = {replica_reader(node) for node in self.part.readers.get(stream, ())}
-        others = (log.readers().keys() | log.cut_off()) - self._kept_readers(stream) - replicas
-        if reader not in others:
-            names = ", ".join(sorted(others)) or "none"
-            raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
-        with store.transaction() as transaction:
-            transaction.remove_reader(stream, reader)
+        self._streams.forget_reader(stream, reader)
 
     def close_lane(self, source: str, lane: str | None) -> None:
         entry = self._entry(source)
@@ -490,7 +398,7 @@ class Node:
         return runner.latest(stream, scan, after_seq, max_rows)
 
     def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        log = self._log(request.stream)[1]
+        log = self._streams.find(request.stream)[1]
         schema = journal_schema(log, request.columns)
         return schema, journal_batches(log, self._origins_of(request.stream), request, schema)
 
@@ -514,7 +422,7 @@ class Node:
             },
             "inlets": self._inlets.statistics(),
             "writers": self._writing.statistics(),
-            "streams": {name: log.statistics() for name, (_, log) in list(self._logs.items())},
+            "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }
 
     def wait_caught_up(self, timeout_s: float) -> bool:
@@ -535,7 +443,7 @@ class Node:
         if not streams <= self._entries.keys():
             streams = frozenset(stage.inputs)
         held = {
-            origin: self._logs[stream][1].punctuations().get(origin, 0)
+            origin: self._streams.logs[stream][1].punctuations().get(origin, 0)
             for stream in streams
             for origin in self._stream_origins[stream]
         }
@@ -548,43 +456,10 @@ class Node:
         """The origins whose tuples a journal can hold."""
         return self._stream_origins[stream]
 
-    def _stage_readers(self, stream: str) -> frozenset[str]:
-        return frozenset(stage_reader(stage.name) for stage in self._stages if stream in stage.inputs)
-
-    def _kept_readers(self, stream: str) -> frozenset[str]:
-        """Readers inside this node, which nobody may cut off or forget: its stages, writers and inlets."""
-        own = frozenset({INLET_READER}) if stream in self.part.upstream else frozenset[str]()
-        return own | self._stage_readers(stream) | writer_readers(self.diagram.outputs, stream)
-
     def _entry(self, source: str) -> EntryPoint:
         if source not in self._entries:
             raise StreamNotFound(f"There is no source {source!r}.", remedy=f"Sources: {', '.join(self._entries)}.")
         return self._entries[source]
-
-    def _log(self, stream: str) -> tuple[Store, Log]:
-        known = {target.stream for stage in self._stages for target in stage.targets}
-        # On a first start Spark alone knows the output's columns: clients try again until it has told them.
-        if stream in known and stream not in self._logs and not self._ready.wait(_FIRST_START_WAIT_S):
-            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
-        if stream not in self._logs:
-            raise StreamNotFound(f"There is no stream {stream!r}.", remedy=f"Streams: {', '.join(sorted(self._logs))}.")
-        return self._logs[stream]
-
-    def _add_reader(self, store: Store, log: Log, request: ReadRequest) -> None:
-        assert request.reader is not None
-        if len(log.readers()) >= limits.READERS:
-            raise OperatorError(f"Stream {log.name!r} has {limits.READERS} named readers.", remedy="Forget one first.")
-        match request.start:
-            case "start":
-                at_seq = log.first_seq() - 1
-            case "end":
-                at_seq = log.end_seq()
-            case Position(incarnation=incarnation) if incarnation != log.incarnation:
-                return  # the read itself says so; a reader that is nowhere must not hold the log
-            case Position(id=last_id):
-                at_seq = log.seq_before_id(last_id + 1)
-        with store.transaction() as transaction:
-            transaction.add_reader(log.name, request.reader, at_seq=at_seq)
 
 
 def _checked(diagram: Diagram) -> Diagram:
@@ -592,22 +467,6 @@ def _checked(diagram: Diagram) -> Diagram:
     if problems:
         raise QueryError(diagram.name, problems)
     return diagram
-
-
-def _check_name(kind: str, name: str) -> None:
-    if not is_name(name):
-        raise ConfigError(f"{name!r} is not a name for a {kind}.", remedy="Use a letter, then letters, digits, _ or -.")
-
-
-def _stream_info(log: Log) -> StreamInfo:
-    return StreamInfo(
-        name=log.name,
-        kind=log.spec.kind,  # type: ignore[arg-type]
-        schema=wire_schema(log.spec.schema),
-        incarnation=log.incarnation,
-        first_id=log.first_id(),
-        last_id=log.last_id(),
-    )
 
 
 def _now_us() -> int:

@@ -194,15 +194,7 @@ def read_request(message: Message) -> ReadRequest:
 
 
 def copy_ticket(request: CopyRequest) -> bytes:
-    return encode(
-        {
-            "copy": request.stream,
-            "reader": request.reader,
-            "life": request.life,
-            "position": None if request.position is None else str(request.position),
-            "punctuations": dict(request.punctuations),
-        }
-    )
+    return encode({"copy": request.stream} | _reader_place(request))
 
 
 def copy_request(message: Message) -> CopyRequest:
@@ -240,11 +232,15 @@ def copy_answer(schema: pa.Schema) -> CopyAnswer:
 
 
 def acknowledgement_message(said: CopyAcknowledgement) -> Message:
+    return {"stream": said.stream} | _reader_place(said)
+
+
+def _reader_place(said: CopyRequest | CopyAcknowledgement) -> Message:
+    """Who reads a copy, and how far it has come."""
     return {
-        "stream": said.stream,
         "reader": said.reader,
         "life": said.life,
-        "position": str(said.position),
+        "position": None if said.position is None else str(said.position),
         "punctuations": dict(said.punctuations),
     }
 

@@ -35,7 +35,7 @@ def feed_of(node: Node) -> dict[str, Any]:
 
 
 def rows_of(node: Node, column: str = "x") -> list[Any]:
-    log = node._logs["s"][1]
+    log = node._streams.logs["s"][1]
     segments = log.read(log.first_seq() - 1, log.end_seq())
     return [
         value for segment in segments if segment.rows is not None for value in segment.rows.column(column).to_pylist()
@@ -49,7 +49,7 @@ def test_a_generator_that_is_stopped_again_and_again_leaves_no_row_out(
     spec = "generator:rate=20000,rows=5000,x=sequence"
     for wanted in (1_000, 2_000, 3_000, 4_000):
         with node_with(tmp_path / "state", spec, producers=producers) as node:
-            wait_for(lambda at_least=wanted: node._logs["s"][1].last_id() >= at_least, node.statistics)  # type: ignore[misc]
+            wait_for(lambda at_least=wanted: node._streams.logs["s"][1].last_id() >= at_least, node.statistics)  # type: ignore[misc]
     with node_with(tmp_path / "state", spec, producers=producers) as node:
         wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
         assert rows_of(node) == list(range(5000))
@@ -57,7 +57,7 @@ def test_a_generator_that_is_stopped_again_and_again_leaves_no_row_out(
         assert lane["closed"]
     with node_with(tmp_path / "state", spec, producers=producers) as node:
         wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
-        assert node._logs["s"][1].last_id() == 5000
+        assert node._streams.logs["s"][1].last_id() == 5000
 
 
 def test_a_file_is_fed_once_and_the_lane_closed(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
     with node:
         wait_for(lambda: feed_of(node)["state"] == "waiting", node.statistics)
         assert "full" in feed_of(node)["error"]
-        store, log = node._logs["s"]
+        store, log = node._streams.logs["s"]
         before = log.last_id()
         with store.transaction() as transaction:
             transaction.acknowledge("s", "stage:s", log.end_seq())
@@ -132,7 +132,7 @@ def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
 
 def test_a_closed_lane_is_not_fed_any_more(tmp_path: Path) -> None:
     with node_with(tmp_path / "state", "generator:rate=5") as node:
-        wait_for(lambda: node._logs["s"][1].last_id() > 0, node.statistics)
+        wait_for(lambda: node._streams.logs["s"][1].last_id() > 0, node.statistics)
         node.close_lane("s", None)
         wait_for(lambda: feed_of(node)["state"] == "failed", node.statistics)
         assert "closed" in feed_of(node)["error"]

@@ -37,7 +37,7 @@ def push(node: Node, count: int) -> None:
 
 
 def log_of(node: Node) -> Log:
-    return node._logs["s"][1]
+    return node._streams.logs["s"][1]
 
 
 def read(node: Node, **request: object) -> list[pa.RecordBatch]:
@@ -60,7 +60,7 @@ def test_a_reader_of_another_incarnation_is_refused_and_not_remembered(node: Nod
 
 
 def test_a_reader_that_was_cut_off_can_be_forgotten_and_begin_anew(node: Node) -> None:
-    store, log = node._logs["s"]
+    store, log = node._streams.logs["s"]
     read(node, reader="slow")
     with store.transaction() as transaction:
         transaction.remove_reader("s", "stage:s")
@@ -80,7 +80,7 @@ def test_a_reader_that_was_cut_off_can_be_forgotten_and_begin_anew(node: Node) -
 def test_a_log_that_is_full_at_the_start_is_trimmed_before_the_first_batch_is_through(node: Node) -> None:
     """The first batch waits for room: whoever makes it must not wait for that batch."""
     node._ready.clear()
-    store, log = node._logs["s"]
+    store, log = node._streams.logs["s"]
     with store.transaction() as transaction:
         transaction.remove_reader("s", "stage:s")
         for reader in ("dead", "fast"):
