@@ -20,8 +20,8 @@ from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
-from tests.integration.test_failed_stage import wait_for
 from tests.spark import QUICK_JVM
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 

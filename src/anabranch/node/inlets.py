@@ -7,7 +7,7 @@ from typing import Any
 
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.part import Part, replica_reader
+from anabranch.node.part import Part, Route, replica_reader
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
@@ -16,8 +16,17 @@ from anabranch.transport.client import Client
 class Inlets:
     """``rebuild`` is told why no copy can serve this node. One connection to each node that has copies."""
 
-    def __init__(self, part: Part, life: str, *, clock: Callable[[], int], rebuild: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        part: Part,
+        life: str,
+        *,
+        clock: Callable[[], int],
+        route: Route,
+        rebuild: Callable[[str], None],
+    ) -> None:
         self._part = part
+        self._route = route
         self._life = life
         self._clock = clock
         self._rebuild = rebuild
@@ -32,7 +41,7 @@ class Inlets:
         followers = self._followers[stream] = []
         for copy, address in self._part.upstream[stream].items():
             if copy not in self._clients:
-                self._clients[copy] = Client(address)
+                self._clients[copy] = Client(self._route(copy, address))
             follower = CopyFollower(
                 inlet,
                 self._clients[copy],

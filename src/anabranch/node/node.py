@@ -40,7 +40,7 @@ from anabranch.model.times import format_time
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
-from anabranch.node.part import Part
+from anabranch.node.part import Part, Route, direct
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner
@@ -66,8 +66,8 @@ _SAY_AGAIN_S: Final = 1.0
 class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
-    ends the start.
+    ``route`` says at which address another node is reached. ``progress`` is told what the start is doing, and once a
+    second that a cluster has no executors yet; what it raises ends the start.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Node:
         settings: NodeSettings | None = None,
         *,
         part: Part | None = None,
+        route: Route = direct,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
@@ -88,7 +89,7 @@ class Node:
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._entries: dict[str, EntryPoint] = {}
-        self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, rebuild=self._needs_rebuild)
+        self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, route=route, rebuild=self._needs_rebuild)
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
@@ -117,7 +118,7 @@ class Node:
             for source in self.diagram.sources:
                 if source.name in self.part.entries:
                     self._open_source(source)
-            self._feeding.open(self._entries)
+            self._feeding.open({name: entry for name, entry in self._entries.items() if name in self.part.feeds})
             self._server = FlightServer(self, self.settings.host, self.settings.port, copies=self._streams.copies)
             starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
             self._progress(f"serving at {self.address}{starting}")
@@ -214,7 +215,8 @@ class Node:
     def _needs_spark(self) -> bool:
         """An entry point that runs no stage needs none, unless a feed or a writer is Spark's, or types are to be found
         out."""
-        feeds = any(isinstance(entry.source.feed, SparkFeed) for entry in self._entries.values())
+        fed = (source.feed for source in self.diagram.sources if source.name in self.part.feeds)
+        feeds = any(isinstance(feed, SparkFeed) for feed in fed)
         return bool(self._stages or self.part.upstream) or feeds
 
     def _start_stages(self) -> None:

@@ -5,7 +5,7 @@ A node on its own does everything. In a deployment each does its part; the plan 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from anabranch.model.names import lane_origin
@@ -23,6 +23,10 @@ class Part:
     """Of the whole query, in the order of flow: their types follow from each other."""
     entries: frozenset[str]
     """Sources whose rows come in here."""
+    feeds: frozenset[str] = frozenset()
+    """Those of them whose feeds run here."""
+    peers: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Per source that comes in here, its other entry points, and their addresses."""
     writes: frozenset[str] = frozenset()
     """Outputs whose writers run here."""
     upstream: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -36,7 +40,7 @@ class Part:
         made = stages(diagram)
         entries = frozenset(source.name for source in diagram.sources)
         writes = frozenset(output.name for output in diagram.outputs)
-        return cls(node="", stages=made, all_stages=made, entries=entries, writes=writes)
+        return cls(node="", stages=made, all_stages=made, entries=entries, feeds=entries, writes=writes)
 
     def origins(self, diagram: Diagram) -> dict[str, frozenset[str]]:
         """Per stream of the query, the origins that its tuples can have."""
@@ -47,6 +51,15 @@ class Part:
         return found | {
             target.stream: origins(diagram, target.arrow) for stage in self.all_stages for target in stage.targets
         }
+
+
+Route = Callable[[str, str], str]
+"""The address at which to reach a node, given its name and the address in the deployment."""
+
+
+def direct(node: str, address: str) -> str:
+    """Nothing lies between."""
+    return address
 
 
 def replica_reader(node: str) -> str:

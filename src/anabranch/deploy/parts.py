@@ -1,0 +1,30 @@
+"""From the plan of a deployment to what a node is told to do."""
+
+from __future__ import annotations
+
+from anabranch.deploy.plan import Plan
+from anabranch.node.part import Part
+
+
+def part_of(plan: Plan, name: str) -> Part:
+    """What this node does of its query. It has a role."""
+    role = plan.nodes[name].role
+    assert role is not None
+    return Part(
+        node=name,
+        stages=role.stages,
+        all_stages=plan.queries[role.query].stages,
+        entries=frozenset(entrance.source for entrance in role.entrances),
+        feeds=frozenset(role.feeds),
+        peers={
+            entrance.source: {peer: _address(plan, peer) for peer in entrance.nodes if peer != name}
+            for entrance in role.entrances
+        },
+        writes=frozenset(role.writers),
+        upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
+        readers=role.readers,
+    )
+
+
+def _address(plan: Plan, node: str) -> str:
+    return str(plan.nodes[node].address)

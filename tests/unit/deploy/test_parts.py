@@ -1,0 +1,31 @@
+"""What a node is told to do, of what the plan says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anabranch.deploy.parts import part_of
+from anabranch.deploy.plan import load_plan
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
+
+
+def test_an_entry_point_knows_its_peers_and_which_feeds_it_runs() -> None:
+    plan = load_plan(EXAMPLE)
+    part = part_of(plan, "mit")
+    assert part.stages == ()
+    assert part.feeds == {"load_mit", "ping_mit"}
+    assert part.feeds < part.entries
+    for source, peers in part.peers.items():
+        nodes = plan.queries["planetlab"].entrances[source].nodes
+        assert peers == {peer: str(plan.nodes[peer].address) for peer in nodes if peer != "mit"}
+        assert peers
+
+
+def test_a_replica_knows_where_each_copy_is_and_who_reads_its_own() -> None:
+    plan = load_plan(EXAMPLE)
+    part = part_of(plan, "osu")
+    both = {name: str(plan.nodes[name].address) for name in ("wisc", "purdue")}
+    assert part.upstream == {"box:loads": both, "box:pings": both}
+    assert part_of(plan, "wisc").readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
+    assert [stage.name for stage in part.all_stages] == ["loads", "pings", "with_load"]
