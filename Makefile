@@ -33,7 +33,7 @@ test-long: setup ## Run all tests, also those that take minutes: every rule brok
 check: $(STAMP) ## Check format, lint, types, layers and the public names
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
-	@$(BIN)/mypy src
+	@$(BIN)/mypy src tests
 	@$(BIN)/python -m pytest -q tests/unit/test_layers.py tests/unit/test_public_api.py
 
 format: $(STAMP) ## Format the code and repair what lint can repair

@@ -41,6 +41,9 @@ class _Client:
     def run(self) -> None:
         raise NotImplementedError
 
+    def stop(self) -> None:
+        raise NotImplementedError
+
     def _guarded(self) -> None:
         try:
             self.run()

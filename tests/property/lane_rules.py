@@ -104,7 +104,7 @@ STAMPS = [
     Mutation("a producer stamps its rows", stamping.stamp_rows, "if rows.times is None:", "if False:"),
     Mutation(
         "an endless disorder is a number",
-        LaneRules.of.__func__,
+        LaneRules.of.__func__,  # type: ignore[attr-defined]
         "min(source.disorder_us, CLOSED_US)",
         "source.disorder_us",
     ),
@@ -246,5 +246,5 @@ CLOCK = [
         "replace(state, last_activity_us=event.now_us), []",
         "state, []",
     ),
-    Mutation("another format is refused", LaneState.from_bytes.__func__, "if found != FORMAT:", "if False:"),
+    Mutation("another format is refused", LaneState.from_bytes.__func__, "if found != FORMAT:", "if False:"),  # type: ignore[attr-defined]
 ]

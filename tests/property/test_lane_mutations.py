@@ -89,7 +89,7 @@ def properties() -> Iterator[Story]:
         (test_lane.test_what_an_owned_lane_promises_is_true_at_every_moment, TICKED, 30),
     ):
         quick = settings(database=None, derandomize=True, phases=[Phase.generate], max_examples=examples)
-        yield quick(given(**strategies)(function.hypothesis.inner_test))
+        yield quick(given(**strategies)(function.hypothesis.inner_test))  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("mutation", [*ENTRIES, *STAMPS, *SENDERS, *CLOCK], ids=str)

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch import limits
 from anabranch.cli import records
 from anabranch.cli.records import Record, _Cutter, batches
 from anabranch.errors import PushRefused
@@ -51,7 +52,7 @@ def test_batches_are_cut_by_rows_and_by_bytes(tmp_path: Path, monkeypatch: pytes
 def test_a_row_without_end_is_refused_before_it_fills_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records.limits, "SEGMENT_BYTES", 100)
+    monkeypatch.setattr(limits, "SEGMENT_BYTES", 100)
     with pytest.raises(PushRefused, match="begins at line 2") as refused:
         all_of(tmp_path / "x", b'a\n"' + b"x\n" * 100, quoted=True)
     assert "quote" in refused.value.remedy

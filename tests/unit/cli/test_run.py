@@ -48,7 +48,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> type[FailingNode]:
     made = type("Made", (FailingNode,), {})
     monkeypatch.setattr("anabranch.node.node.Node", made)
     monkeypatch.setattr("anabranch.engine.session.close_session", lambda: None)
-    monkeypatch.setattr(run.signal, "signal", lambda *_: None)
+    monkeypatch.setattr("signal.signal", lambda *_: None)
     monkeypatch.setattr(run, "LOOK_S", 0.001)
     return made
 

@@ -13,8 +13,9 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from anabranch.engine import shards
-from anabranch.engine.counting import FROM, ROWS, STIME, TO, decode, encode, put_into_windows
+from anabranch.engine.counting import FROM, ROWS, TO, decode, encode, put_into_windows
 from anabranch.engine.shards import CountWindows, Shard
+from anabranch.model.header import STIME
 from tests.unit.engine.test_counting import Row, batch, rows_in, rows_of_groups
 
 
