@@ -173,16 +173,15 @@ WINDOWS = [
         "the watermark comes one batch late",
         StageReference.run,
         "watermark_us=self._watermark_us",
-        "watermark_us=min(time for box in self._members if self._read_as(box) is not None"
-        " for time in promises[box.name].values()) // 1_000 * 1_000",
+        "watermark_us=min(time for arrow in self._read for time in promises[arrow].values()) // 1_000 * 1_000",
     ),
     Mutation("the watermark has whole milliseconds", StageReference.run, " // 1_000 * 1_000", ""),
     Mutation("the slowest origin holds the watermark", StageReference.run, "min(time for", "max(time for"),
     Mutation(
         "the watermark is the smallest over all inputs",
         StageReference.run,
-        "promised in read for",
-        "promised in read[:1] for",
+        "min(time for promised in read for time in promised.values())",
+        "max(min(promised.values()) for promised in read)",
     ),
     Mutation(
         "an origin that promised nothing holds the watermark",
@@ -193,8 +192,8 @@ WINDOWS = [
     Mutation(
         "an origin that promised nothing is left out",
         StageReference.run,
-        "for origin, time in promises[self._stage.root].items() if time}",
-        "for origin, time in promises[self._stage.root].items()}",
+        "for origin, time in promises[self._root].items() if time}",
+        "for origin, time in promises[self._root].items()}",
     ),
     Mutation(
         "what never waits promises at once",
@@ -266,18 +265,18 @@ JOINS = [
         """\
         _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
     for port, arrow in enumerate(box.inputs):
-        _add(made, worker.punctuate(port, heard.get(arrow.box, {})))
+        _add(made, worker.punctuate(port, heard.get(arrow, {})))
 """,
         """\
-        _add(made, worker.punctuate(port, heard.get(arrow.box, {})))
+        _add(made, worker.punctuate(port, heard.get(arrow, {})))
         _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
 """,
     ),
     Mutation(
         "the watermark of a Join is the smallest over both inputs",
         StageReference.run,
-        "promised in read for",
-        "promised in read[:1] for",
+        "min(time for promised in read for time in promised.values())",
+        "max(min(promised.values()) for promised in read)",
     ),
     Mutation(
         "sources meet in a Union though origins do not",
