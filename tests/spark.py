@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,20 @@ from anabranch.query.builder import Query
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
 """A test is over before the JVM's full compiler pays. The database that comes with Spark writes no log beside it."""
+
+
+@contextmanager
+def scratch() -> Iterator[Path]:
+    """A directory for nodes. Spark may still write to a checkpoint for a moment when its node has stopped, so what
+    comes after it was removed goes when the process ends."""
+    directory = Path(tempfile.mkdtemp(dir=_all_scratch().name))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@cache
+def _all_scratch() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="anabranch-test-", ignore_cleanup_errors=True)
 
 
 @contextmanager

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import Counter
-from pathlib import Path
 from random import Random
 
 from anabranch.model.names import LATE_SUFFIX, late_stream
@@ -19,6 +17,7 @@ from tests.property.oracle import (
     promises_broken,
 )
 from tests.recording import Push, Recording, record, replicate
+from tests.spark import scratch
 
 ORACLES = (contents_differ, batches_differ, last_punctuations_differ, promises_broken, ids_broken)
 
@@ -34,11 +33,11 @@ def judge(case: Case) -> list[str]:
 
 def run(case: Case) -> Recording:
     """The case on a node of this process."""
-    with tempfile.TemporaryDirectory() as directory:
+    with scratch() as directory:
         return record(
             case.diagram,
             list(case.script),
-            Path(directory) / "state",
+            directory / "state",
             Random(case.seed),
             restarts=min(case.restarts, len(case.script) - 1),
             settles=0.02,
@@ -49,8 +48,8 @@ def run(case: Case) -> Recording:
 def judge_replicas(case: Case) -> list[str]:
     """Two nodes with the same contents in another order, with other cuts and interleaving: do they agree?"""
     first = run(case)
-    with tempfile.TemporaryDirectory() as directory:
-        second = replicate(first, Path(directory) / "state", Random(f"replica {case.seed}"), batch_rows=case.batch_rows)
+    with scratch() as directory:
+        second = replicate(first, directory / "state", Random(f"replica {case.seed}"), batch_rows=case.batch_rows)
     return [*(fault for oracle in ORACLES for fault in oracle(second)), *replicas_differ(first, second)]
 
 

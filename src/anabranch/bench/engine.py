@@ -149,6 +149,10 @@ class EngineBench:
         pushes = [side.prepare(pieces) for pieces in rows.flow(seconds)]
         expected = rows.results()
         last_batch = max(batch.batch_id for batch in side.batches())
+
+        def batches() -> list[BatchTimes]:
+            return [batch for batch in side.batches() if batch.batch_id > last_batch]
+
         side.follow()
         settled = int(len(pushes) * self._plan.settling)
         held_ms, began, pushed = side.held_ms(), time.monotonic(), np.zeros(len(pushes))
@@ -165,10 +169,10 @@ class EngineBench:
             made_by = flow_push(stimes_us, began_us)
             made_by = made_by[made_by >= settled]
             latencies.append((came - pushed[made_by]) * 1000)
-        batches = [batch for batch in side.batches() if batch.batch_id > last_batch]
+        self._wait_until(side, lambda: bool(batches()))  # Spark tells of a batch some time after its results are there
         return Flow(
-            batch_ms=batch_milliseconds(batches, held_ms),
-            parts_ms=_parts(batches, held_ms),
+            batch_ms=batch_milliseconds(batches(), held_ms),
+            parts_ms=_parts(batches(), held_ms),
             latencies_ms=np.concatenate(latencies),
         )
 
