@@ -87,6 +87,19 @@ push of the lane, because the lane's state is written with the rows."""
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
+# --- links ---------------------------------------------------------------------------------------------------------
+
+RELAY_BYTES: Final = 16 << 20
+"""Bytes that an emulated link holds in one direction of a connection: 80 MB/s with a delay of 200 ms. Past it the
+sender is held back."""
+
+RELAY_QUEUE_S: Final = 0.1
+"""How long bytes may wait for a link with a limited rate, as in the queue of a router. Past it the sender is held
+back."""
+
+RELAY_CONNECTIONS: Final = 256
+"""Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
+
 # --- waits ---------------------------------------------------------------------------------------------------------
 
 BOUNDARY_INTERVAL_US: Final = 1_000_000

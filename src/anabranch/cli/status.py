@@ -9,7 +9,7 @@ import typer
 
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
-from anabranch.model.times import CLOSED_US, SECOND, format_time
+from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,7 @@ def status(
 ) -> None:
     """Show how a node is, and whom it waits for.
 
-    Its sources and their lanes, feeds, Spark stages, writers, and its streams with their readers.
+    Its sources and their lanes, feeds, Spark stages, links to other nodes, writers, and its streams with their readers.
 
     \b
     Examples:
@@ -68,6 +68,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         print_table(console, _feeds(found["feeds"]))
     if found["stages"]:
         print_table(console, _stages(found["stages"]))
+    if found.get("links"):
+        print_table(console, _links(found["links"]))
     if found.get("writers"):
         print_table(console, _writers(found["writers"]))
     print_table(console, _streams(found["streams"]))
@@ -159,6 +161,21 @@ def _stages(stages: dict[str, Any]) -> Table:
             f"{stage['batches']:,}",
             f"{stage['batch_ms']:,.0f}",
             f"{waits['origin']} at {_time(waits['punctuation_us'])}" if waits else "",
+        )
+    return made
+
+
+def _links(links: dict[str, Any]) -> Table:
+    made = table("links", "node", "=state", ">delay", ">jitter", ">rate", ">connections", ">sent", ">received")
+    for name, link in links.items():
+        rate = link["rate_bytes_s"]
+        made.add_row(
+            name,
+            _state(link["state"]),
+            *(format_duration(link[key]) if link[key] else "" for key in ("delay_us", "jitter_us")),
+            "" if rate is None else f"{_size(rate)}/s",
+            f"{link['connections']:,}",
+            *(_size(link[key]) for key in ("bytes_there", "bytes_back")),
         )
     return made
 

@@ -18,7 +18,6 @@ that must be there. What the names in the file refer to is not looked at, either
 from __future__ import annotations
 
 import copy
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -32,11 +31,10 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from anabranch.deploy import mistakes
 from anabranch.deploy.mistakes import Report
 from anabranch.errors import ConfigError
+from anabranch.model.links import parse_rate
 from anabranch.model.times import parse_duration
 from anabranch.query.problems import candidates
 
-_RATE: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kMG]?)bit/s")
-_BITS: Final = {"": 1, "k": 1_000, "M": 1_000_000, "G": 1_000_000_000}
 _KINDS: Final = {
     "bool_type": "Write true or false.",
     "dict_type": "Write a table: {key = value}.",
@@ -72,13 +70,10 @@ def _duration_us(value: object) -> int:
 
 
 def _rate_bytes(value: object) -> int:
-    match = _RATE.fullmatch(value.strip()) if isinstance(value, str) else None
-    rate = int(float(match[1]) * _BITS[match[2]] / 8) if match else 0
-    if not rate:
-        raise _wrong(
-            "bad-value", f"{value!r} is not a rate.", "Write a number and a unit: 500kbit/s, 10Mbit/s, 1Gbit/s."
-        )
-    return rate
+    try:
+        return parse_rate(value if isinstance(value, str) else repr(value))
+    except ConfigError as error:
+        raise _wrong("bad-value", f"{value!r} is not a rate.", error.remedy) from None
 
 
 def _entry(value: object) -> object:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from anabranch.deploy.plan import Plan
+from anabranch.model.links import Link
 from anabranch.node.part import Part
+from anabranch.node.relays import Relays
 
 
 def part_of(plan: Plan, name: str) -> Part:
@@ -24,6 +26,14 @@ def part_of(plan: Plan, name: str) -> Part:
         upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
         readers=role.readers,
     )
+
+
+def relays_of(plan: Plan, name: str) -> Relays:
+    """The links of this node: those that the file says something of, and, where they may be hurt, all others."""
+    others = [other for other in plan.nodes if other != name]
+    links = {other: plan.links.get((min(name, other), max(name, other)), Link()) for other in others}
+    emulated = {other: link for other, link in links.items() if plan.faults or not link.is_plain}
+    return Relays(name, emulated, allow_faults=plan.faults)
 
 
 def _address(plan: Plan, node: str) -> str:

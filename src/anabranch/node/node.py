@@ -34,14 +34,16 @@ from anabranch.errors import (
     StateError,
     StreamNotFound,
 )
+from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
-from anabranch.node.part import Part, Route, direct
+from anabranch.node.part import Part, direct
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
@@ -66,8 +68,9 @@ _SAY_AGAIN_S: Final = 1.0
 class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``route`` says at which address another node is reached. ``progress`` is told what the start is doing, and once a
-    second that a cluster has no executors yet; what it raises ends the start.
+    ``relays`` are the links to other nodes that are emulated, or may be hurt; they are closed with the node.
+    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
+    ends the start.
     """
 
     def __init__(
@@ -77,7 +80,7 @@ class Node:
         settings: NodeSettings | None = None,
         *,
         part: Part | None = None,
-        route: Route = direct,
+        relays: Relays | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
@@ -89,6 +92,8 @@ class Node:
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._entries: dict[str, EntryPoint] = {}
+        self._relays = relays
+        route = direct if relays is None else relays.route
         self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, route=route, rebuild=self._needs_rebuild)
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
@@ -141,6 +146,8 @@ class Node:
         self._stopping.set()
         self._ready.set()
         self._feeding.stop()
+        if self._relays is not None:
+            self._relays.close()  # first: a call over a link that is cut would be waited for
         self._inlets.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
@@ -391,6 +398,11 @@ class Node:
     def status(self) -> dict[str, object]:
         return self.statistics()
 
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        if self._relays is None:
+            raise faults_refused()
+        self._relays.set(node, fault)
+
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         runner = self._runners.get(stage)
         if runner is None or stream not in runner.stage.inputs:
@@ -407,7 +419,7 @@ class Node:
     # --- looking in ------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, Any]:
-        """Everything worth showing: sources with their lanes, stages, and streams."""
+        """Everything worth showing: sources with their lanes, stages, links, and streams."""
         state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
         return {
             "query": self.diagram.name,
@@ -423,6 +435,7 @@ class Node:
                 for name, runner in list(self._runners.items())
             },
             "inlets": self._inlets.statistics(),
+            "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }

@@ -27,6 +27,7 @@ from anabranch.errors import (
     QueryError,
 )
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
+from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.model.selection import Selection, from_text, to_text
 from anabranch.transport.ports import (
@@ -253,6 +254,32 @@ def acknowledgement_of(message: Message) -> CopyAcknowledgement:
         position=position(message, "position"),
         punctuations=times(message, "punctuations"),
     )
+
+
+def link_fault_message(fault: LinkFault) -> Message:
+    match fault:
+        case Cut():
+            return {"do": "cut"}
+        case Delay(delay_us, jitter_us):
+            return {"do": "delay", "delay_us": delay_us, "jitter_us": jitter_us}
+        case Slow(rate_bytes_s):
+            return {"do": "slow", "rate_bytes_s": rate_bytes_s}
+        case Heal():
+            return {"do": "heal"}
+
+
+def link_fault_of(message: Message) -> LinkFault:
+    match text(message, "do"):
+        case "cut":
+            return Cut()
+        case "delay":
+            return Delay(number(message, "delay_us"), number(message, "jitter_us"))
+        case "slow":
+            return Slow(number(message, "rate_bytes_s"))
+        case "heal":
+            return Heal()
+        case other:
+            raise ConfigError(f"A link cannot be made to {other!r}.", remedy="Write cut, delay, slow or heal.")
 
 
 def push_metadata(push: Push) -> bytes:
