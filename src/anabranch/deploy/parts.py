@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from anabranch.deploy.plan import Plan
+from anabranch.deploy.plan import NodePlan, Plan
 from anabranch.node.part import Part
+from anabranch.node.settings import NodeSettings
 
 
 def part_of(plan: Plan, name: str) -> Part:
@@ -24,6 +25,11 @@ def part_of(plan: Plan, name: str) -> Part:
         upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
         readers=role.readers,
     )
+
+
+def settings_of(node: NodePlan) -> NodeSettings:
+    """Where it listens, and its Spark; all else as it is by default."""
+    return NodeSettings(host=node.address.host, port=node.address.port, master=node.master, conf=node.conf)
 
 
 def _address(plan: Plan, node: str) -> str:
