@@ -14,7 +14,7 @@ from anabranch.deploy.preflight import check_start
 from anabranch.deploy.states import log_of, state_of
 from anabranch.errors import DeploymentError, Mistake
 from anabranch.node.state import StateDirectory
-from tests.unit.deploy.files import GOOD, QUERY, plan
+from tests.unit.deploy.files import GOOD, QUERY, plan, with_free_ports
 
 
 def found(made: Plan, folder: Path) -> list[Mistake]:
@@ -25,26 +25,13 @@ def found(made: Plan, folder: Path) -> list[Mistake]:
     return []
 
 
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        return int(probe.getsockname()[1])
-
-
-def text() -> str:
-    """The good file, with ports that nobody uses now."""
-    made = GOOD
-    for port in (7001, 7002, 7003, 7004):
-        made = made.replace(str(port), str(free_port()))
-    return made
-
-
 def test_a_deployment_that_can_start_has_nothing_to_tell_and_nothing_is_made(tmp_path: Path) -> None:
-    assert found(plan(tmp_path, text()), tmp_path) == []
+    assert found(plan(tmp_path, with_free_ports()), tmp_path) == []
     assert sorted(each.name for each in tmp_path.iterdir()) == ["deployment.toml", "paths.yaml"]
 
 
 def test_ports_that_are_taken_are_told_with_their_nodes(tmp_path: Path) -> None:
-    made = plan(tmp_path, text())
+    made = plan(tmp_path, with_free_ports())
     with closing(socket.create_server(made.nodes["b"].address)), closing(socket.create_server(made.nodes["d"].address)):
         told = found(made, tmp_path)
     assert [(each.code, each.path) for each in told] == [
@@ -55,18 +42,18 @@ def test_ports_that_are_taken_are_told_with_their_nodes(tmp_path: Path) -> None:
 
 
 def test_a_node_of_another_machine_is_not_started_here(tmp_path: Path) -> None:
-    made = plan(tmp_path, text().replace('c = {address = "127.0.0.1', 'c = {address = "192.0.2.1'))
+    made = plan(tmp_path, with_free_ports().replace('c = {address = "127.0.0.1', 'c = {address = "192.0.2.1'))
     (told,) = found(made, tmp_path)
     assert (told.code, told.path) == ("not-here", "nodes.c.address")
     assert told.remedy == "Run it on its machine: anabranch node FILE c"
 
 
 def test_state_directories_of_others_of_another_query_and_in_use(tmp_path: Path) -> None:
-    made = plan(tmp_path, text())
+    made = plan(tmp_path, with_free_ports())
     diagram = made.queries["paths"].diagram
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "letter.txt").touch()
-    other = plan(tmp_path, text(), QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
+    other = plan(tmp_path, with_free_ports(), QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
     StateDirectory(tmp_path / "b", other.queries["paths"].diagram, part_of(other, "b")).close()
     StateDirectory(tmp_path / "c", diagram, part_of(made, "d")).close()
     held = StateDirectory(tmp_path / "d", diagram, part_of(made, "d"))
