@@ -125,6 +125,14 @@ PUSH_WAIT_S: Final = 30.0
 STOP_WAIT_S: Final = 20.0
 """How long a clean stop waits for the running micro-batch before it goes on without it."""
 
+NODE_START_WAIT_S: Final = 300.0
+"""How long a node that someone waits for may take until it runs. Ten seconds on two idle cores; a minute was seen where
+ten nodes started on them at once."""
+
+NODE_STOP_WAIT_S: Final = 60.0
+"""How long a whole node may take for a clean stop before it is killed: its feeds, its stages and its JVM have
+``STOP_WAIT_S`` each. A killed node goes on where it was, too."""
+
 RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Waits before a failed stage is started again. After the last one without progress the stage counts as failed."""
 

@@ -1,12 +1,14 @@
-"""``anabranch status``: how a node is, and whom it waits for."""
+"""``anabranch status``: how a node is, and whom it waits for; or how all nodes of a deployment are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from anabranch.cli import completing
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
 from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
@@ -23,36 +25,81 @@ WAITS: Final = "Everything waits for lane"
 
 
 def status(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS",
+            help="The node, as host:port. With --deployment, the file of a deployment.",
+            autocompletion=completing.deployment_file,
+        ),
+    ] = "",
+    deployment: Annotated[
+        bool,
+        typer.Option("--deployment", help="All nodes of a deployment: of this file, or of the one that runs here."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Show how a node is, and whom it waits for.
+    """Show how a node or a deployment is, and what waits for whom.
 
-    Its sources and their lanes, feeds, Spark stages, links to other nodes, writers, and its streams with their readers.
+    Of a node: its sources and their lanes, feeds, Spark stages, links to other nodes, writers, and its streams with
+    their readers.
+
+    Of a deployment: its nodes, the copies of each fragment with their lag, and for each stream between nodes which copy
+    is read, how far its reader is behind, and how often it was the first. Nodes that do not answer are shown as such.
+    Without any argument it is the deployment that `anabranch up` runs on this machine.
 
     \b
     Examples:
       anabranch status 127.0.0.1:7700
       anabranch status 127.0.0.1:7700 --json | jq .stages
+      anabranch status --deployment
+      anabranch status --deployment examples/planetlab.toml --json | jq .nodes
     """
+    if deployment or not address:
+        _deployment_status(Path(address) if address else None, as_json=as_json)
+        return
     from anabranch.transport.session import connect
 
     with connect(address) as connection:
         found: dict[str, Any] = connection.status()
     if as_json:
-        import json
+        _print_json(found)
+    else:
+        _show(lambda console: _draw(console, found))
 
-        typer.echo(json.dumps(found, indent=2))
+
+def _deployment_status(file: Path | None, *, as_json: bool) -> None:
+    from anabranch.cli import overview
+    from anabranch.deploy.looking import look
+
+    found = look(file)
+    if as_json:
+        _print_json(found)
         return
-    _show(found)
+
+    def draw(console: Console) -> None:
+        console.print(f"deployment {found['file']}")
+        for made in overview.tables(found):
+            print_table(console, made)
+        console.print()
+        for trouble in overview.troubles(found):
+            _say(console, trouble, Tone.bad)
+
+    _show(draw)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _print_json(found: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(found, indent=2))
+
+
+def _show(draw: Callable[[Console], None]) -> None:
     from anabranch.cli.colours import console as make_console
 
     console = make_console()
     with console.capture() as captured:  # written at once: Rich has its own view of a closed pipe
-        _draw(console, found)
+        draw(console)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 

@@ -394,7 +394,10 @@ def from_flight(error: Exception, address: str) -> AnabranchError:
     """The error that a failed Flight call means to its caller."""
     extra = getattr(error, "extra_info", None)
     if extra:
-        return _from_detail(decode(extra))
+        try:
+            return _from_detail(decode(extra))
+        except ConfigError as refused:  # it does not even complain in our version
+            return ConfigError(f"The node at {address}: {refused.message}", remedy=refused.remedy)
     reason = str(error).partition(" gRPC client debug context")[0].strip().rstrip(".")
     if isinstance(error, flight.FlightTimedOutError):
         return unreachable(address, "it did not answer in time")

@@ -85,7 +85,7 @@ def test_a_wrong_command_would_be_found() -> None:
     for wrong in (
         "anabranch run q.py --fast",
         "anabranch lookup",
-        "anabranch status",
+        "anabranch subscribe",
         "anabranch source open a:1 ping",
     ):
         with pytest.raises(Exception, match=r"(?i)no such|missing|lookup|open"):

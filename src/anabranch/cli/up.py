@@ -1,0 +1,91 @@
+"""``anabranch up``: a whole deployment on this machine, until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from anabranch.cli import completing
+from anabranch.cli.stopping import Signals
+from anabranch.cli.values import duration_us
+
+if TYPE_CHECKING:
+    from anabranch.deploy.plan import Plan
+
+LOOK_S: Final = 0.2
+"""How often the nodes are looked at: also how long a stop may wait to be noticed."""
+
+
+def up(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
+    ],
+    embedded: Annotated[bool, typer.Option("--embedded", help="All nodes in one process, with one Spark.")] = False,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Nodes keep their state in DIR/NAME. [default: as the file says, or .anabranch/FILE/NAME beside it]",
+        ),
+    ] = None,
+    for_us: Annotated[
+        int | None,
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after all have started."),
+    ] = None,
+) -> None:
+    """Run a whole deployment here until Ctrl-C, SIGTERM or --for.
+
+    Each node is a process of its own, with its own Spark if it runs a box; its messages go to a file beside its state
+    directory. Nothing starts unless every node can. A node that ends by itself is told with its last messages, and the
+    others go on. `anabranch status` in another shell shows all of them; `anabranch fault` hurts them, if the file
+    allows it. However this ends, no node outlives it. Exit code 0 after SIGTERM and --for, 130 after Ctrl-C, 3 when
+    every node has ended by itself.
+
+    \b
+    Examples:
+      anabranch up examples/planetlab.toml
+      anabranch up deployment.toml --state /tmp/trial --for 10m
+    """
+    from anabranch.deploy.plan import load_plan
+    from anabranch.deploy.running import registered
+
+    plan = load_plan(file)
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    signals = Signals()
+    with registered(file, state=state, embedded=embedded) as entry:
+        if embedded:
+            from anabranch.cli.embedded import run_embedded
+
+            run_embedded(file, plan, state, entry.control(), signals, for_us)
+        else:
+            _run_processes(file, plan, state, entry.control(), signals, for_us)
+    typer.echo("stopped")
+    raise typer.Exit(signals.exit_code)
+
+
+def _run_processes(
+    file: Path, plan: Plan, state: Path | None, socket: Path, signals: Signals, for_us: int | None
+) -> None:
+    from anabranch.cli.scene import Scene
+    from anabranch.deploy.control import Control
+    from anabranch.deploy.faults import Faults
+    from anabranch.deploy.supervisor import Supervisor
+    from anabranch.errors import OperatorError
+
+    with Supervisor(file, state=state, plan=plan) as supervisor, Control(socket) as control, Scene(supervisor) as scene:
+        faults = Faults(supervisor)
+        supervisor.start()
+        end = None
+        while signals.received is None and (end is None or time.monotonic() < end):
+            scene.update(supervisor.look())
+            states = {facts["state"] for facts in supervisor.statistics().values()}
+            if states == {"ended"}:
+                raise OperatorError("All nodes have ended.", remedy="What they said is above, and in their files.")
+            if for_us is not None and end is None and "starting" not in states:
+                end = time.monotonic() + for_us / 1_000_000
+            control.serve(faults.handle, LOOK_S)
