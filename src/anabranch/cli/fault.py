@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from anabranch.cli import completing
+from anabranch.cli import completing, fault_links
 
 fault = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Hurt the nodes of a running deployment, if its file allows it.\n\n\b\nExamples:\n"
-    "  anabranch fault kill wisc\n  anabranch fault restart wisc --lose-disk",
+    help="Hurt a running deployment, if its file allows it.\n\n\b\nExamples:\n"
+    "  anabranch fault kill wisc\n  anabranch fault restart wisc --lose-disk\n  anabranch fault cut wisc osu",
 )
 
 Name = Annotated[str, typer.Argument(metavar="NODE", help="Which node.", autocompletion=completing.running_node)]
@@ -74,6 +74,10 @@ def restart(
       anabranch fault restart wisc --lose-disk
     """
     _ask(deployment, do="restart", node=node, lose_disk=lose_disk)
+
+
+for verb in (fault_links.cut, fault_links.delay, fault_links.slow, fault_links.heal, fault_links.run):
+    fault.command()(verb)
 
 
 def _ask(deployment: Path | None, **request: Any) -> None:

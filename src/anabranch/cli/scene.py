@@ -81,6 +81,10 @@ class Scene:
         if self._live is not None and time.monotonic() - self._drawn >= REFRESH_S:
             self._draw(self._live)
 
+    def tell_fault(self, text: str) -> None:
+        """What a fault script does."""
+        self._say("faults", text)
+
     def _tell_news(self, name: str) -> None:
         """Lines of a node that starts are what it is at; on a terminal they stand in the table."""
         child = self._supervisor.child(name)

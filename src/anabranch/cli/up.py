@@ -14,6 +14,7 @@ from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us
 
 if TYPE_CHECKING:
+    from anabranch.deploy.fault_script import FaultStep
     from anabranch.deploy.plan import Plan
 
 LOOK_S: Final = 0.2
@@ -37,6 +38,14 @@ def up(
         int | None,
         typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after all have started."),
     ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="SCRIPT",
+            help="A fault script, which begins when all have started.",
+            autocompletion=completing.deployment_file,
+        ),
+    ] = None,
 ) -> None:
     """Run a whole deployment here until Ctrl-C, SIGTERM or --for.
 
@@ -50,11 +59,19 @@ def up(
     Examples:
       anabranch up examples/planetlab.toml
       anabranch up deployment.toml --state /tmp/trial --for 10m
+      anabranch up deployment.toml --faults faults.toml
     """
+    from anabranch.deploy.fault_script import load_script
     from anabranch.deploy.plan import load_plan
     from anabranch.deploy.running import registered
+    from anabranch.errors import ConfigError
 
     plan = load_plan(file)
+    steps = None if faults is None else load_script(faults, plan)
+    if embedded and steps is not None:
+        raise ConfigError(
+            "--faults needs a process for each node.", remedy="Leave --embedded out, or use anabranch fault run."
+        )
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     signals = Signals()
     with registered(file, state=state, embedded=embedded) as entry:
@@ -63,16 +80,23 @@ def up(
 
             run_embedded(file, plan, state, entry.control(), signals, for_us)
         else:
-            _run_processes(file, plan, state, entry.control(), signals, for_us)
+            _run_processes(file, plan, state, entry.control(), signals, for_us, steps)
     typer.echo("stopped")
     raise typer.Exit(signals.exit_code)
 
 
 def _run_processes(
-    file: Path, plan: Plan, state: Path | None, socket: Path, signals: Signals, for_us: int | None
+    file: Path,
+    plan: Plan,
+    state: Path | None,
+    socket: Path,
+    signals: Signals,
+    for_us: int | None,
+    steps: list[FaultStep] | None,
 ) -> None:
     from anabranch.cli.scene import Scene
     from anabranch.deploy.control import Control
+    from anabranch.deploy.fault_run import FaultRun
     from anabranch.deploy.faults import Faults
     from anabranch.deploy.supervisor import Supervisor
     from anabranch.errors import OperatorError
@@ -80,7 +104,7 @@ def _run_processes(
     with Supervisor(file, state=state, plan=plan) as supervisor, Control(socket) as control, Scene(supervisor) as scene:
         faults = Faults(supervisor)
         supervisor.start()
-        end = None
+        end, script = None, None
         while signals.received is None and (end is None or time.monotonic() < end):
             scene.update(supervisor.look())
             states = {facts["state"] for facts in supervisor.statistics().values()}
@@ -88,4 +112,8 @@ def _run_processes(
                 raise OperatorError("All nodes have ended.", remedy="What they said is above, and in their files.")
             if for_us is not None and end is None and "starting" not in states:
                 end = time.monotonic() + for_us / 1_000_000
+            if steps is not None and script is None and "starting" not in states:
+                script = FaultRun(steps, plan, hurt_node=faults.handle, tell=scene.tell_fault)
+            if script is not None:
+                script.advance()
             control.serve(faults.handle, LOOK_S)

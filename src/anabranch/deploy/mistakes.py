@@ -15,6 +15,7 @@ from anabranch.errors import Mistake, check
 CODES: Final = {
     "address-taken": "two nodes with the same address",
     "bad-address": "an address that no node can have",
+    "bad-fault": "a step of a fault script that says no fault, or too much or too little for one",
     "bad-link": "a link that is none, or whose properties contradict each other",
     "bad-mode": "a mode that there is not, or not yet",
     "bad-name": "a name with characters that names cannot have",
