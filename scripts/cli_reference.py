@@ -65,9 +65,11 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `explain FILE.toml --json` | `mistakes` (a list, each with code, path, message and remedy), \
 `plan` (null if there are mistakes): `queries`, `nodes`, `links`, `faults` |
 | `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
+| `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \
-`inlets`, `writers`, `streams` |
+`inlets`, `links`, `writers`, `streams` |
+| `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
 `subscribe --format jsonl` prints one object per row, and `demo --json FILE` writes its summary to a file. What `status`
@@ -83,9 +85,23 @@ has, each by name:
 | stage | `state`, `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
+| link, by node | `state`: open or cut; `address`, `relay` (where this node connects instead), `delay_us`, \
+`jitter_us`, `rate_bytes_s` (null without one), `connections`, `bytes_there`, `bytes_back`, `bytes_held` (on the way) |
 | writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |
 | stream | `kind`, `incarnation`, `rows`, `bytes`, `first_id`, `last_id`, `rows_in`, \
 `readers` (each with `seq`, `lag_rows`), `cut_off` (readers that fell too far behind) |
+
+And `status --deployment`:
+
+| of each | keys |
+|---|---|
+| node of a deployment | `state`: as above, or unreachable; where `anabranch up` runs it also paused, killed, ended; \
+`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, `error` |
+| query | `mode`, `fragments`, `streams` |
+| fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
+| stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \
+with `state`, `lag_rows`, `first` (tuples it was the first to bring), `error`; null for a copy or reader that does not \
+answer |
 """
 
 

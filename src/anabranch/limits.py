@@ -87,6 +87,19 @@ push of the lane, because the lane's state is written with the rows."""
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
+# --- links ---------------------------------------------------------------------------------------------------------
+
+RELAY_BYTES: Final = 16 << 20
+"""Bytes that an emulated link holds in one direction of a connection: 80 MB/s with a delay of 200 ms. Past it the
+sender is held back."""
+
+RELAY_QUEUE_S: Final = 0.1
+"""How long bytes may wait for a link with a limited rate, as in the queue of a router. Past it the sender is held
+back."""
+
+RELAY_CONNECTIONS: Final = 256
+"""Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
+
 # --- waits ---------------------------------------------------------------------------------------------------------
 
 BOUNDARY_INTERVAL_US: Final = 1_000_000
@@ -111,6 +124,14 @@ PUSH_WAIT_S: Final = 30.0
 
 STOP_WAIT_S: Final = 20.0
 """How long a clean stop waits for the running micro-batch before it goes on without it."""
+
+NODE_START_WAIT_S: Final = 300.0
+"""How long a node that someone waits for may take until it runs. Ten seconds on two idle cores; a minute was seen where
+ten nodes started on them at once."""
+
+NODE_STOP_WAIT_S: Final = 60.0
+"""How long a whole node may take for a clean stop before it is killed: its feeds, its stages and its JVM have
+``STOP_WAIT_S`` each. A killed node goes on where it was, too."""
 
 RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Waits before a failed stage is started again. After the last one without progress the stage counts as failed."""

@@ -20,6 +20,7 @@ from anabranch.model.position import Position
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
+from anabranch.node.part import Route, direct
 from anabranch.node.serving import ServedLog
 from anabranch.query.builder import Query
 from anabranch.reference.tuples import Tuple
@@ -103,8 +104,15 @@ class Upstream:
 class Downstream:
     """A node with an inlet that follows some copies. It can stop and start, with its disk."""
 
-    def __init__(self, path: Path, upstream: dict[str, Upstream], origins: tuple[str, ...] = ORIGINS) -> None:
+    def __init__(
+        self,
+        path: Path,
+        upstream: dict[str, Upstream],
+        origins: tuple[str, ...] = ORIGINS,
+        route: Route = direct,
+    ) -> None:
         self._path = path
+        self._route = route
         self._upstream = upstream
         self._origins = origins
         self.reasons: list[str] = []
@@ -113,7 +121,7 @@ class Downstream:
     def open(self) -> None:
         self.store, self.journal = open_log(self._path, "journal", self._origins)
         self.inlet = JournalInlet(self.store, self.journal, clock=lambda: 0)
-        self._clients = {name: Client(each.server.address) for name, each in self._upstream.items()}
+        self._clients = {name: Client(self._route(name, each.server.address)) for name, each in self._upstream.items()}
         self.followers = {
             name: CopyFollower(self.inlet, client, copy=name, reader="r", life="1", rebuild=self.reasons.append)
             for name, client in self._clients.items()

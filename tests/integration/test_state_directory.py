@@ -21,7 +21,6 @@ import pytest
 
 import anabranch as ab
 from anabranch.model.times import CLOSED_US
-from anabranch.node import node as node_module
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
@@ -58,7 +57,7 @@ def start_without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             meanwhile(node.address)
             raise NoSpark
 
-        monkeypatch.setattr(node_module, "open_session", open_session)
+        monkeypatch.setattr("anabranch.engine.session.open_session", open_session)
         with pytest.raises(NoSpark):
             node.start()
 

@@ -11,9 +11,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from anabranch.cli import INTERRUPTED, demo, explain, prepare, push, run, sim, status, subscribe, version
+from anabranch.cli import INTERRUPTED, demo, explain, node, prepare, push, run, sim, status, subscribe, up, version
 from anabranch.cli.bench import bench
 from anabranch.cli.colours import Tone, painted
+from anabranch.cli.fault import fault
 from anabranch.cli.reader import reader
 from anabranch.cli.source import source
 from anabranch.errors import AnabranchError, DiskFull, InvariantBroken
@@ -60,15 +61,17 @@ def program(
     Examples:
       anabranch demo
       anabranch run examples/slow_paths.py --port 7700
+      anabranch up examples/planetlab.toml
       anabranch status 127.0.0.1:7700
       anabranch --install-completion
     """
 
 
-for verb in (run.run, explain.explain, push.push, subscribe.subscribe, status.status):
+for verb in (run.run, up.up, node.node, explain.explain, push.push, subscribe.subscribe, status.status):
     app.command()(verb)
 app.add_typer(source, name="source")
 app.add_typer(reader, name="reader")
+app.add_typer(fault, name="fault")
 app.add_typer(bench, name="bench")
 app.command()(demo.demo)
 app.command()(prepare.prepare)

@@ -39,8 +39,10 @@ STATES: Final = {
     "waiting": Tone.waits,
     "stopping": Tone.waits,
     "stopped": Tone.waits,
+    "open": Tone.good,
+    "cut": Tone.bad,
 }
-"""The states of nodes, stages, feeds and writers."""
+"""The states of nodes, stages, feeds, writers and links."""
 
 
 def can_move(stream: TextIO) -> bool:

@@ -7,6 +7,7 @@ loaded, because loading a program runs it.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, MutableMapping
 from pathlib import Path
 from typing import Any, Final
@@ -59,6 +60,7 @@ def files(*suffixes: str) -> Complete:
 
 
 query_file: Final = files(*QUERY_SUFFIXES)
+deployment_file: Final = files(".toml")
 query_or_deployment: Final = files(*QUERY_SUFFIXES, ".toml")
 
 
@@ -70,6 +72,18 @@ def beginning(incomplete: str) -> list[str]:
 def stream(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The streams of the node whose address stands before."""
     return [(info.name, info.kind) for info in _streams(context) if info.name.startswith(incomplete)]
+
+
+def running_node(incomplete: str) -> list[str]:
+    """The nodes of the deployments that run on this machine."""
+    from anabranch.deploy.running import all_running
+
+    try:
+        files = [Path(running.file).read_text(encoding="utf-8") for running in all_running()]
+        names = {name for text in files for name in tomllib.loads(text).get("nodes", {})}
+    except (AnabranchError, OSError, ValueError):
+        return []
+    return sorted(name for name in names if name.startswith(incomplete))
 
 
 def source(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
-import shutil
-import signal
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated
 
 import typer
 
 from anabranch import limits
 from anabranch.cli import completing
-from anabranch.cli.colours import Tone, can_move, painted
+from anabranch.cli.colours import can_move
 from anabranch.cli.connecting import connect_query
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.foreground import run_node
+from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us, settings, size_bytes
-from anabranch.cli.waiting import Waiting, running_line, ways_in_and_out
+from anabranch.cli.waiting import Waiting, ways_in_and_out
 from anabranch.model.times import format_duration
-
-if TYPE_CHECKING:
-    from anabranch.node.node import Node
-
-LOOK_S: Final = 0.2
-"""How often a running node is asked whether it has failed, and the time whether it is over."""
 
 
 def run(
@@ -85,7 +77,6 @@ def run(
       anabranch run examples/slow_paths.py --state /var/lib/slow_paths --port 7700
       anabranch run examples/slow_paths.py --source load=generator:rate=100 --output slow_per_target=jsonl:slow.jsonl
     """
-    from anabranch.engine.session import close_session
     from anabranch.node.node import Node
     from anabranch.node.settings import NodeSettings
     from anabranch.query.files import load
@@ -110,45 +101,15 @@ def run(
     node = Node(query, where, chosen, progress=waiting.progress)
     other = "" if state else " (--state gives another)"
     typer.echo(f"query {query.name}, state directory {where}{other}", err=as_json)
-    try:
-        with waiting:
-            node.start()
-        signals.check()
+
+    def running() -> None:
         if as_json:
             typer.echo(json.dumps({"query": query.name, "state": str(where.absolute()), "address": node.address}))
         else:
             typer.echo(f"address: {node.address}")
             typer.echo(ways_in_and_out(node.diagram, node.address))
-        _wait(node, signals, for_us, live=can_move(sys.stdout) and not as_json)
-    except StopAsked:
-        pass
-    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
-        signals.received = signal.SIGINT
-    finally:
-        node.stop()
-        close_session()
+
+    live = can_move(sys.stdout) and not as_json
+    run_node(node, signals, waiting, running=running, for_us=for_us, live=live)
     typer.echo("stopped", err=as_json)
     raise typer.Exit(signals.exit_code)
-
-
-def _wait(node: Node, signals: Signals, for_us: int | None, *, live: bool) -> None:
-    """Until someone asks us to stop, the time is over, or the node has failed."""
-    started = time.monotonic()
-    told: set[str] = set()
-    new_line = "\n" if live else ""  # below the line that moves
-    while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
-        failure, failed = node.failure(), node.failed_stages()
-        for stage, error in failed.items():
-            if stage not in told and error is not failure:
-                others = "" if failure else " The other stages go on."
-                label = painted(f"error[{error.code}]:", Tone.bad, err=True)
-                typer.echo(f"{new_line}{label} {error}{others}", err=True)
-        told |= failed.keys()
-        if failure is not None:
-            raise failure
-        if live:
-            line = running_line(node.statistics(), shutil.get_terminal_size().columns - 1)
-            typer.echo(f"\r\x1b[K{line}", nl=False)
-        time.sleep(LOOK_S)
-    if live:
-        typer.echo()

@@ -1,15 +1,17 @@
-"""``anabranch status``: how a node is, and whom it waits for."""
+"""``anabranch status``: how a node is, and whom it waits for; or how all nodes of a deployment are."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from anabranch.cli import completing
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
-from anabranch.model.times import CLOSED_US, SECOND, format_time
+from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -23,36 +25,81 @@ WAITS: Final = "Everything waits for lane"
 
 
 def status(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
+    address: Annotated[
+        str,
+        typer.Argument(
+            metavar="ADDRESS",
+            help="The node, as host:port. With --deployment, the file of a deployment.",
+            autocompletion=completing.deployment_file,
+        ),
+    ] = "",
+    deployment: Annotated[
+        bool,
+        typer.Option("--deployment", help="All nodes of a deployment: of this file, or of the one that runs here."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Show how a node is, and whom it waits for.
+    """Show how a node or a deployment is, and what waits for whom.
 
-    Its sources and their lanes, feeds, Spark stages, writers, and its streams with their readers.
+    Of a node: its sources and their lanes, feeds, Spark stages, links to other nodes, writers, and its streams with
+    their readers.
+
+    Of a deployment: its nodes, the copies of each fragment with their lag, and for each stream between nodes which copy
+    is read, how far its reader is behind, and how often it was the first. Nodes that do not answer are shown as such.
+    Without any argument it is the deployment that `anabranch up` runs on this machine.
 
     \b
     Examples:
       anabranch status 127.0.0.1:7700
       anabranch status 127.0.0.1:7700 --json | jq .stages
+      anabranch status --deployment
+      anabranch status --deployment examples/planetlab.toml --json | jq .nodes
     """
+    if deployment or not address:
+        _deployment_status(Path(address) if address else None, as_json=as_json)
+        return
     from anabranch.transport.session import connect
 
     with connect(address) as connection:
         found: dict[str, Any] = connection.status()
     if as_json:
-        import json
+        _print_json(found)
+    else:
+        _show(lambda console: _draw(console, found))
 
-        typer.echo(json.dumps(found, indent=2))
+
+def _deployment_status(file: Path | None, *, as_json: bool) -> None:
+    from anabranch.cli import overview
+    from anabranch.deploy.looking import look
+
+    found = look(file)
+    if as_json:
+        _print_json(found)
         return
-    _show(found)
+
+    def draw(console: Console) -> None:
+        console.print(f"deployment {found['file']}")
+        for made in overview.tables(found):
+            print_table(console, made)
+        console.print()
+        for trouble in overview.troubles(found):
+            _say(console, trouble, Tone.bad)
+
+    _show(draw)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _print_json(found: dict[str, Any]) -> None:
+    import json
+
+    typer.echo(json.dumps(found, indent=2))
+
+
+def _show(draw: Callable[[Console], None]) -> None:
     from anabranch.cli.colours import console as make_console
 
     console = make_console()
     with console.capture() as captured:  # written at once: Rich has its own view of a closed pipe
-        _draw(console, found)
+        draw(console)
     typer.echo("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
 
@@ -68,6 +115,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         print_table(console, _feeds(found["feeds"]))
     if found["stages"]:
         print_table(console, _stages(found["stages"]))
+    if found.get("links"):
+        print_table(console, _links(found["links"]))
     if found.get("writers"):
         print_table(console, _writers(found["writers"]))
     print_table(console, _streams(found["streams"]))
@@ -159,6 +208,21 @@ def _stages(stages: dict[str, Any]) -> Table:
             f"{stage['batches']:,}",
             f"{stage['batch_ms']:,.0f}",
             f"{waits['origin']} at {_time(waits['punctuation_us'])}" if waits else "",
+        )
+    return made
+
+
+def _links(links: dict[str, Any]) -> Table:
+    made = table("links", "node", "=state", ">delay", ">jitter", ">rate", ">connections", ">sent", ">received")
+    for name, link in links.items():
+        rate = link["rate_bytes_s"]
+        made.add_row(
+            name,
+            _state(link["state"]),
+            *(format_duration(link[key]) if link[key] else "" for key in ("delay_us", "jitter_us")),
+            "" if rate is None else f"{_size(rate)}/s",
+            f"{link['connections']:,}",
+            *(_size(link[key]) for key in ("bytes_there", "bytes_back")),
         )
     return made
 

@@ -1,4 +1,4 @@
-"""What people write on a command line, as values: durations, sizes, ``key=value``.
+"""What people write on a command line, as values: durations, rates, sizes, ``key=value``.
 
 A mistake is an error of the arguments, so that the parser can say which option it was.
 """
@@ -12,6 +12,7 @@ from typing import Final
 import typer
 
 from anabranch.errors import ConfigError
+from anabranch.model.links import parse_rate
 from anabranch.model.times import parse_duration
 
 _SIZE: Final = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
@@ -27,6 +28,14 @@ def duration_us(text: str) -> int:
     if us == 0:
         raise typer.BadParameter(f"{text!r} is no time at all.")
     return us
+
+
+def rate_bytes_s(text: str) -> int:
+    """``500kbit/s``, ``1.5Mbit/s`` as bytes a second."""
+    try:
+        return parse_rate(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def size_bytes(text: str) -> int:

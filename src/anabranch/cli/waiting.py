@@ -16,6 +16,7 @@ from anabranch.cli.colours import Tone, can_move, painted
 if TYPE_CHECKING:
     from rich.status import Status
 
+    from anabranch.deploy.plan import Plan
     from anabranch.query.boxes import Diagram, Source
 
 _SAMPLES: Final[dict[str, object]] = {
@@ -88,6 +89,24 @@ def ways_in_and_out(diagram: Diagram, address: str) -> str:
     pushes = [_push_command(source, address) for source in diagram.sources]
     reads = [f"anabranch subscribe {address} {output.name} --from start" for output in diagram.outputs]
     return "\n".join(["", *pushes, *reads, f"anabranch status {address}", ""])
+
+
+def ways_through(plan: Plan) -> str:
+    """The same for a deployment: each source has an entry point, each output a node that makes it."""
+
+    def address(node: str) -> str:
+        return str(plan.nodes[node].address)
+
+    lines = [""]
+    for query in plan.queries.values():
+        lines += [
+            _push_command(source, address(query.entrances[source.name].nodes[0])) for source in query.diagram.sources
+        ]
+        lines += [
+            f"anabranch subscribe {address(query.copies[output.name][0])} {output.name} --from start"
+            for output in query.diagram.outputs
+        ]
+    return "\n".join([*lines, "anabranch status", ""])
 
 
 def _push_command(source: Source, address: str) -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anabranch.deploy.plan import Entrance, Link, NodePlan, Plan, QueryPlan, Role
-from anabranch.model.times import format_duration
+from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan, Role
 from anabranch.query.graph import Stage
 
 
@@ -18,7 +17,7 @@ def as_text(plan: Plan) -> str:
         paragraphs += _fragments(query)
     paragraphs += [list(_node(node, plan)) for node in plan.nodes.values()]
     if plan.links:
-        told = (f"  {first} - {second}: {_link(link)}" for (first, second), link in plan.links.items())
+        told = (f"  {first} - {second}: {link}" for (first, second), link in plan.links.items())
         paragraphs.append(["links", *told])
     paragraphs.append([f"faults {'allowed' if plan.faults else 'not allowed'}"])
     return "\n\n".join("\n".join(lines) for lines in paragraphs) + "\n"
@@ -40,16 +39,6 @@ def as_data(plan: Plan) -> dict[str, Any]:
         ],
         "faults": plan.faults,
     }
-
-
-def _link(link: Link) -> str:
-    parts = []
-    if link.delay_us or link.jitter_us:
-        jitter = f" ± {format_duration(link.jitter_us)}" if link.jitter_us else ""
-        parts.append(f"delay {format_duration(link.delay_us)}{jitter}")
-    if link.rate_bytes_s is not None:
-        parts.append(f"at most {link.rate_bytes_s * 8 / 1e6:g} Mbit/s")
-    return ", ".join(parts) or "as it is"
 
 
 # --- queries -------------------------------------------------------------------------------------------------------

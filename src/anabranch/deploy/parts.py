@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from anabranch.deploy.plan import Plan
+from anabranch.deploy.plan import NodePlan, Plan
+from anabranch.model.links import Link
 from anabranch.node.part import Part
+from anabranch.node.relays import Relays
+from anabranch.node.settings import NodeSettings
 
 
 def part_of(plan: Plan, name: str) -> Part:
@@ -24,6 +27,19 @@ def part_of(plan: Plan, name: str) -> Part:
         upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
         readers=role.readers,
     )
+
+
+def relays_of(plan: Plan, name: str) -> Relays:
+    """The links of this node: those that the file says something of, and, where they may be hurt, all others."""
+    others = [other for other in plan.nodes if other != name]
+    links = {other: plan.links.get((min(name, other), max(name, other)), Link()) for other in others}
+    emulated = {other: link for other, link in links.items() if plan.faults or not link.is_plain}
+    return Relays(name, emulated, allow_faults=plan.faults)
+
+
+def settings_of(node: NodePlan) -> NodeSettings:
+    """Where it listens, and its Spark; all else as it is by default."""
+    return NodeSettings(host=node.address.host, port=node.address.port, master=node.master, conf=node.conf)
 
 
 def _address(plan: Plan, node: str) -> str:

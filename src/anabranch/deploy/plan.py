@@ -23,6 +23,7 @@ from anabranch.deploy.flow import Flow, Reading, flow
 from anabranch.deploy.query_checks import placement
 from anabranch.deploy.validate import Checked, check_file
 from anabranch.errors import DeploymentError
+from anabranch.model.links import Link
 from anabranch.model.names import lane_origin
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.connectors import SparkFeed, SparkWriter
@@ -113,15 +114,6 @@ class NodePlan:
     role: Role | None
     needs_spark: bool
     """Whether it runs anything in Spark: a stage, or a feed or writer of Spark. An entry point alone does not."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Link:
-    """How the way between two nodes is made to behave, in each direction; without a rate it takes what it takes."""
-
-    delay_us: int = 0
-    jitter_us: int = 0
-    rate_bytes_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,11 +22,9 @@ from anabranch import limits
 from anabranch.connectors.feed import Over, RowFeed, Rows, Wait
 from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
-from anabranch.engine.feed import SparkFeedRun
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
 from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
-from anabranch.node.spark_feeding import SparkFeedRunner, feed_checkpoint
 from anabranch.query.boxes import Source
 from anabranch.query.connectors import FileFeed, GeneratorFeed, SparkFeed
 from anabranch.query.specs import feed_to_plain, kind_name
@@ -152,6 +150,9 @@ class Feeding:
         for name, entry in self._entries.items():
             feed = entry.source.feed
             if isinstance(feed, SparkFeed):
+                from anabranch.engine.feed import SparkFeedRun
+                from anabranch.node.spark_feeding import SparkFeedRunner, feed_checkpoint
+
                 digest = hashlib.sha256(json.dumps(feed_to_plain(feed), sort_keys=True).encode()).hexdigest()[:12]
                 run = SparkFeedRun(session, feed, entry.log.spec.schema, feed_checkpoint(checkpoints, name, digest))
                 self._runners[name] = SparkFeedRunner(entry, feed, run, f"feed/{digest}", self._stopping)

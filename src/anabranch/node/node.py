@@ -3,6 +3,9 @@
 Opens the state directory, serves it over Flight, accepts pushes at once, starts Spark, runs the stages, keeps the lanes
 ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
 
+Spark is imported by nodes that need it, when they start it: an entry point without it starts in a second and takes a
+quarter of the memory.
+
 Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
 writer; and one housekeeper, which ticks the lanes, watches the stages and trims.
 """
@@ -21,10 +24,6 @@ import pyarrow as pa
 
 from anabranch import failpoints, limits
 from anabranch.columns import arrow_schema
-from anabranch.engine import jvm
-from anabranch.engine.plan import stream_schemas
-from anabranch.engine.run import StageRun
-from anabranch.engine.session import SparkSettings, executors, open_session
 from anabranch.errors import (
     AnabranchError,
     ConfigError,
@@ -34,14 +33,16 @@ from anabranch.errors import (
     StateError,
     StreamNotFound,
 )
+from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
-from anabranch.node.part import Part, Route, direct
+from anabranch.node.part import Part, direct
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
@@ -66,8 +67,9 @@ _SAY_AGAIN_S: Final = 1.0
 class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``route`` says at which address another node is reached. ``progress`` is told what the start is doing, and once a
-    second that a cluster has no executors yet; what it raises ends the start.
+    ``relays`` are the links to other nodes that are emulated, or may be hurt; they are closed with the node.
+    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
+    ends the start.
     """
 
     def __init__(
@@ -77,7 +79,7 @@ class Node:
         settings: NodeSettings | None = None,
         *,
         part: Part | None = None,
-        route: Route = direct,
+        relays: Relays | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
@@ -89,11 +91,14 @@ class Node:
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._entries: dict[str, EntryPoint] = {}
+        self._relays = relays
+        route = direct if relays is None else relays.route
         self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, route=route, rebuild=self._needs_rebuild)
         self._runners: dict[str, StageRunner] = {}
         self._server: FlightServer | None = None
         self._stopping = threading.Event()
         self._session: Any = None
+        self._spark_says: Callable[[], list[str]] = list
         self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
@@ -141,6 +146,8 @@ class Node:
         self._stopping.set()
         self._ready.set()
         self._feeding.stop()
+        if self._relays is not None:
+            self._relays.close()  # first: a call over a link that is cut would be waited for
         self._inlets.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
@@ -222,6 +229,10 @@ class Node:
     def _start_stages(self) -> None:
         session = None
         if self._needs_spark:
+            from anabranch.engine import jvm
+            from anabranch.engine.session import SparkSettings, open_session
+
+            self._spark_says = jvm.new_messages
             spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
             session = self._session = open_session(spark)
         self._open_inlets(session)
@@ -241,6 +252,8 @@ class Node:
         """A journal for each stream of other nodes, with the types that Spark gives it, and its copies are read."""
         if not self.part.upstream:
             return
+        from anabranch.engine.plan import stream_schemas
+
         schemas = stream_schemas(session, self.diagram, self.part.all_stages)
         for stream in self.part.upstream:
             store = self._streams.stores[self._directory.inlet_file(stream)]
@@ -277,9 +290,13 @@ class Node:
         """How many a cluster gives us; None if there is no cluster."""
         if self._session is None or self.settings.master.startswith("local"):
             return None
+        from anabranch.engine.session import executors
+
         return executors(self._session)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
+        from anabranch.engine.run import StageRun
+
         inputs = {stream: self._streams.logs[stream][1] for stream in stage.inputs}
         run = StageRun(
             session,
@@ -320,7 +337,7 @@ class Node:
         trimmed = time.monotonic()
         while not self._stopping.wait(_HOUSEKEEPING_S):
             self._watch_disk()
-            for line in jvm.new_messages():
+            for line in self._spark_says():
                 _spark_log.warning(line)
             for entry in self._entries.values():
                 self._attempt(entry.tick)
@@ -391,6 +408,11 @@ class Node:
     def status(self) -> dict[str, object]:
         return self.statistics()
 
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        if self._relays is None:
+            raise faults_refused()
+        self._relays.set(node, fault)
+
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         runner = self._runners.get(stage)
         if runner is None or stream not in runner.stage.inputs:
@@ -407,7 +429,7 @@ class Node:
     # --- looking in ------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, Any]:
-        """Everything worth showing: sources with their lanes, stages, and streams."""
+        """Everything worth showing: sources with their lanes, stages, links, and streams."""
         state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
         return {
             "query": self.diagram.name,
@@ -423,6 +445,7 @@ class Node:
                 for name, runner in list(self._runners.items())
             },
             "inlets": self._inlets.statistics(),
+            "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }

@@ -13,12 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from anabranch import failpoints, limits
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
-from anabranch.engine.run import StageBatch, StageRun
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
@@ -29,6 +28,9 @@ from anabranch.query.graph import Stage, is_stateful, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import BatchRecord
+
+if TYPE_CHECKING:
+    from anabranch.engine.run import StageBatch, StageRun
 
 _HEADER: Final = (TID, STIME, ORIGIN)
 _BROKEN: Final = (InvariantBroken, StateError)

@@ -84,47 +84,68 @@ class StateDirectory:
     def _claim(self, diagram: Diagram, part: Part) -> None:
         """Writes the diagram into a new directory; in an old one it must be the same."""
         marker = self.path / "node.json"
-        mine: dict[str, Any] = {
-            "format": FORMAT,
-            "query": diagram_to_dict(diagram.without_connectors()),
-            "part": {
-                "stages": sorted(stage.name for stage in part.stages),
-                "sources": sorted(part.entries),
-                "reads": sorted(part.upstream),
-            },
-        }
-        if not marker.exists():
-            self.life = secrets.token_hex(8)
-            _write_durably(marker, json.dumps({**mine, "life": self.life}, indent=1, sort_keys=True))
+        if marker.exists():
+            self.life = _read_marker(self.path, diagram, part)
             return
-        try:
-            found = json.loads(marker.read_text())
-            if not isinstance(found, dict) or (
-                found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
-            ):
-                raise ValueError("it does not say which query it belongs to")
-        except (OSError, ValueError) as error:
-            raise StateError(
-                f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
-            ) from error
-        if found.get("format") != FORMAT:
-            raise StateError(
-                f"{self.path} was written in format {found.get('format')}, this version reads {FORMAT}.",
-                remedy="Run it with the version of Anabranch that wrote it.",
-            )
-        changes = describe_changes(found["query"], mine["query"])
-        if changes:
-            raise StateError(
-                f"{self.path} holds the state of another query: {'; '.join(changes)}.",
-                remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
-            )
-        moved = describe_changes(found["part"], mine["part"])
-        if moved:
-            raise StateError(
-                f"{self.path} holds the state of another part of the query: {'; '.join(moved)}.",
-                remedy="Run a part that was placed anew on a new state directory, or undo the change.",
-            )
-        self.life = str(found["life"])
+        self.life = secrets.token_hex(8)
+        facts = {**_facts(diagram, part), "life": self.life}
+        _write_durably(marker, json.dumps(facts, indent=1, sort_keys=True))
+
+
+def check_directory(path: Path, diagram: Diagram, part: Part) -> None:
+    """Whether a node could run on it now, found out before one is started: ``StateError`` says why not."""
+    _refuse_foreign(path)
+    if (path / "lock").exists():
+        _take_lock(path).close()
+    if (path / "node.json").exists():
+        _read_marker(path, diagram, part)
+
+
+def _facts(diagram: Diagram, part: Part) -> dict[str, Any]:
+    """Whose a directory is."""
+    return {
+        "format": FORMAT,
+        "query": diagram_to_dict(diagram.without_connectors()),
+        "part": {
+            "stages": sorted(stage.name for stage in part.stages),
+            "sources": sorted(part.entries),
+            "reads": sorted(part.upstream),
+        },
+    }
+
+
+def _read_marker(path: Path, diagram: Diagram, part: Part) -> str:
+    """The life that the directory belongs to, if it is of the same part of the same query."""
+    marker = path / "node.json"
+    mine = _facts(diagram, part)
+    try:
+        found = json.loads(marker.read_text())
+        if not isinstance(found, dict) or (
+            found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
+        ):
+            raise ValueError("it does not say which query it belongs to")
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
+        ) from error
+    if found.get("format") != FORMAT:
+        raise StateError(
+            f"{path} was written in format {found.get('format')}, this version reads {FORMAT}.",
+            remedy="Run it with the version of Anabranch that wrote it.",
+        )
+    changes = describe_changes(found["query"], mine["query"])
+    if changes:
+        raise StateError(
+            f"{path} holds the state of another query: {'; '.join(changes)}.",
+            remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
+        )
+    moved = describe_changes(found["part"], mine["part"])
+    if moved:
+        raise StateError(
+            f"{path} holds the state of another part of the query: {'; '.join(moved)}.",
+            remedy="Run a part that was placed anew on a new state directory, or undo the change.",
+        )
+    return str(found["life"])
 
 
 def describe_changes(old: Any, new: Any, where: str = "") -> list[str]:

@@ -20,10 +20,8 @@ from anabranch import failpoints, limits
 from anabranch.connectors.console import Console
 from anabranch.connectors.file_writer import JsonLinesFile, ParquetFiles
 from anabranch.connectors.writer import Found, TupleWriter, written_schema
-from anabranch.engine.writer import SparkTarget
 from anabranch.errors import AnabranchError, ConfigError, EngineError, InvariantBroken, StateError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
-from anabranch.node.spark_writing import SparkTuples
 from anabranch.query.boxes import Output
 from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, SparkWriter, Writer, writer_key
 from anabranch.query.specs import kind_name
@@ -321,6 +319,9 @@ def tuple_writer(spec: Writer, store: Store, log: Log, session: Any = None) -> T
         case ConsoleWriter():
             return Console(spec, output=log.name)
         case SparkWriter():
+            from anabranch.engine.writer import SparkTarget
+            from anabranch.node.spark_writing import SparkTuples
+
             return SparkTuples(spec, SparkTarget(session, spec.format, dict(spec.options)), store, log)
 
 

@@ -16,6 +16,7 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import ConfigError, check
+from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
 from anabranch.transport import wire
@@ -138,6 +139,10 @@ class Client:
     def status(self) -> dict[str, object]:
         message = self._act("status", {})
         return {key: value for key, value in message.items() if key != "v"}
+
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        """Hurts, or heals, what the node at this address has opened to another one."""
+        self._act("fault-link", {"node": node, **wire.link_fault_message(fault)})
 
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         body: wire.Message = {"stream": stream, "stage": stage, "scan": scan, "after": after_seq, "max_rows": max_rows}

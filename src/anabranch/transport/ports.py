@@ -13,6 +13,7 @@ from typing import Literal, Protocol
 
 import pyarrow as pa
 
+from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
@@ -186,6 +187,10 @@ class NodePorts(Protocol):
 
     def status(self) -> dict[str, object]:
         """Everything worth showing, as JSON values."""
+        ...
+
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        """Do this to what this node has opened to that one; ``ConfigError`` where the deployment allows no faults."""
         ...
 
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:

@@ -128,6 +128,7 @@ class _Service(flight.FlightServerBase):
             "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
+            "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -252,6 +253,10 @@ class _Service(flight.FlightServerBase):
 
     def _close_lane(self, message: wire.Message) -> wire.Message:
         self._ports.close_lane(wire.text(message, "source"), wire.optional_text(message, "lane"))
+        return {}
+
+    def _fault_link(self, message: wire.Message) -> wire.Message:
+        self._ports.fault_link(wire.text(message, "node"), wire.link_fault_of(message))
         return {}
 
     def _journal_latest(self, message: wire.Message) -> wire.Message:

@@ -27,6 +27,7 @@ from anabranch.errors import (
     QueryError,
 )
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
+from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.model.selection import Selection, from_text, to_text
 from anabranch.transport.ports import (
@@ -255,6 +256,32 @@ def acknowledgement_of(message: Message) -> CopyAcknowledgement:
     )
 
 
+def link_fault_message(fault: LinkFault) -> Message:
+    match fault:
+        case Cut():
+            return {"do": "cut"}
+        case Delay(delay_us, jitter_us):
+            return {"do": "delay", "delay_us": delay_us, "jitter_us": jitter_us}
+        case Slow(rate_bytes_s):
+            return {"do": "slow", "rate_bytes_s": rate_bytes_s}
+        case Heal():
+            return {"do": "heal"}
+
+
+def link_fault_of(message: Message) -> LinkFault:
+    match text(message, "do"):
+        case "cut":
+            return Cut()
+        case "delay":
+            return Delay(number(message, "delay_us"), number(message, "jitter_us"))
+        case "slow":
+            return Slow(number(message, "rate_bytes_s"))
+        case "heal":
+            return Heal()
+        case other:
+            raise ConfigError(f"A link cannot be made to {other!r}.", remedy="Write cut, delay, slow or heal.")
+
+
 def push_metadata(push: Push) -> bytes:
     return encode(
         {
@@ -367,7 +394,10 @@ def from_flight(error: Exception, address: str) -> AnabranchError:
     """The error that a failed Flight call means to its caller."""
     extra = getattr(error, "extra_info", None)
     if extra:
-        return _from_detail(decode(extra))
+        try:
+            return _from_detail(decode(extra))
+        except ConfigError as refused:  # it does not even complain in our version
+            return ConfigError(f"The node at {address}: {refused.message}", remedy=refused.remedy)
     reason = str(error).partition(" gRPC client debug context")[0].strip().rstrip(".")
     if isinstance(error, flight.FlightTimedOutError):
         return unreachable(address, "it did not answer in time")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.cli import run
+from anabranch.cli import foreground
 from anabranch.errors import AnabranchError, EngineError
 from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli
@@ -49,7 +49,7 @@ def node(monkeypatch: pytest.MonkeyPatch) -> type[FailingNode]:
     monkeypatch.setattr("anabranch.node.node.Node", made)
     monkeypatch.setattr("anabranch.engine.session.close_session", lambda: None)
     monkeypatch.setattr("signal.signal", lambda *_: None)
-    monkeypatch.setattr(run, "LOOK_S", 0.001)
+    monkeypatch.setattr(foreground, "LOOK_S", 0.001)
     return made
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import Any
 
 import pytest
 
 from anabranch.cli.status import slowest_lane
+from anabranch.model.links import Cut, Link
 from anabranch.model.times import CLOSED_US, SECOND
+from anabranch.node.relays import Relays
 from tests.unit.cli.conftest import Cli, TalkingNode
 
 NOON_US = 1_769_860_800 * SECOND
@@ -79,6 +82,20 @@ def test_the_tables_say_what_there_is(
     assert "join_1 running 42 17 3 210 load/0 at 2026-01-31 12:00:00.000000" in words
     assert "network_problems output 17 123.5 kB 1-17 a1 desk (5 behind)" in words
     assert "slow (cut off)" in words
+
+
+def test_links_are_told_where_there_are_any(
+    cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    with closing(
+        Relays("a", {"b": Link(delay_us=20_000, rate_bytes_s=125_000), "c": Link()}, allow_faults=True)
+    ) as links:
+        links.set("c", Cut())
+        node.told = a_node(ping=lane(NOON_US)) | {"links": links.statistics()}
+        words = [" ".join(line.split()) for line in cli("status", address).stdout.splitlines()]
+    assert "b open 20ms 125.0 kB/s 0 0 B 0 B" in words
+    assert "c cut 0 0 B 0 B" in words
 
 
 def test_troubles_are_told(cli: Cli, node: TalkingNode, address: str) -> None:

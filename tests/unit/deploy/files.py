@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 from anabranch.deploy.plan import Plan, load_plan
@@ -40,6 +41,15 @@ counts = "d"
 ping = ["a", "b"]
 load = ["a"]
 """
+
+
+def with_free_ports(text: str = GOOD) -> str:
+    """The same file, with ports that nobody uses now."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
+    for number, probe in enumerate(probes, start=7001):
+        text = text.replace(str(number), str(probe.getsockname()[1]))
+        probe.close()
+    return text
 
 
 def write(folder: Path, text: str = GOOD, query: str = QUERY) -> Path:

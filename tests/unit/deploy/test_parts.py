@@ -4,28 +4,45 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anabranch.deploy.parts import part_of
+import pytest
+
+from anabranch.deploy.parts import part_of, relays_of
 from anabranch.deploy.plan import load_plan
+from anabranch.errors import ConfigError
+from anabranch.model.links import Cut
+from tests.unit.deploy.files import GOOD, plan
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
 
 def test_an_entry_point_knows_its_peers_and_which_feeds_it_runs() -> None:
-    plan = load_plan(EXAMPLE)
-    part = part_of(plan, "mit")
+    whole = load_plan(EXAMPLE)
+    part = part_of(whole, "mit")
     assert part.stages == ()
     assert part.feeds == {"load_mit", "ping_mit"}
     assert part.feeds < part.entries
     for source, peers in part.peers.items():
-        nodes = plan.queries["planetlab"].entrances[source].nodes
-        assert peers == {peer: str(plan.nodes[peer].address) for peer in nodes if peer != "mit"}
+        nodes = whole.queries["planetlab"].entrances[source].nodes
+        assert peers == {peer: str(whole.nodes[peer].address) for peer in nodes if peer != "mit"}
         assert peers
 
 
 def test_a_replica_knows_where_each_copy_is_and_who_reads_its_own() -> None:
-    plan = load_plan(EXAMPLE)
-    part = part_of(plan, "osu")
-    both = {name: str(plan.nodes[name].address) for name in ("wisc", "purdue")}
+    whole = load_plan(EXAMPLE)
+    part = part_of(whole, "osu")
+    both = {name: str(whole.nodes[name].address) for name in ("wisc", "purdue")}
     assert part.upstream == {"box:loads": both, "box:pings": both}
-    assert part_of(plan, "wisc").readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
+    assert part_of(whole, "wisc").readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
     assert [stage.name for stage in part.all_stages] == ["loads", "pings", "with_load"]
+
+
+def test_links_that_are_emulated_or_may_be_hurt_go_through_relays(tmp_path: Path) -> None:
+    slow = '\n[[links]]\nbetween = ["a", "c"]\ndelay = "5ms"\n'
+    relays = relays_of(plan(tmp_path, GOOD + slow), "c")
+    assert {name: told["delay_us"] for name, told in relays.statistics().items()} == {"a": 5_000}
+    with pytest.raises(ConfigError, match="faults = true"):
+        relays.set("a", Cut())
+    relays = relays_of(plan(tmp_path, "faults = true\n" + GOOD + slow), "c")
+    assert {name: told["delay_us"] for name, told in relays.statistics().items()} == {"a": 5_000, "b": 0, "d": 0}
+    relays.set("b", Cut())
+    relays.close()

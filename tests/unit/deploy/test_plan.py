@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.deploy.flow import Reading, circles, cuts, flow
-from anabranch.deploy.plan import Link, NodePlan, Plan, Role, load_plan
+from anabranch.deploy.plan import NodePlan, Plan, Role, load_plan
+from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query

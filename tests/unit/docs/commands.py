@@ -44,8 +44,8 @@ def parse(words: list[str]) -> None:
         assert name in command.commands, f"no such command: {name}"
         command = command.commands[name]
     given = command.make_context(name, words).params
-    if name == "run":
-        for source in given["source"] or ():
+    if name == "run":  # of a query; that of a fault script has neither
+        for source in given.get("source") or ():
             feed_from(source.partition("=")[2])
-        for output in given["output"] or ():
+        for output in given.get("output") or ():
             writer_from(output.partition("=")[2])

@@ -6,6 +6,7 @@ A comment right before a block tells the tests what it is:
     <!-- needs: node, PACKAGE --> it uses a package, too, that Anabranch itself does not need
     <!-- codes: a, b -->          on the page of errors: it causes these codes, not that of its section alone
     <!-- tested by: FILE -->      on the page of errors, in place of a block: the test that causes the code
+    <!-- faults for: FILE -->     it is a fault script for this deployment
     <!-- not run: REASON -->      it cannot be run by a test; the test counts these, so that none comes unseen
 """
 

@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import anabranch as ab
+from anabranch.deploy.fault_script import load_script
+from anabranch.deploy.plan import load_plan
 from anabranch.deploy.validate import check_file
 from anabranch.query.draw import as_text
 from tests.unit.docs.commands import commands_in, parse
@@ -61,7 +63,13 @@ def test_yaml_is_a_valid_query(block: Block) -> None:
     assert ab.Query.from_yaml(block.text).validate() == []
 
 
-@pytest.mark.parametrize("block", all_blocks("toml"), ids=str)
+@pytest.mark.parametrize("block", [each for each in all_blocks("toml") if "faults for" in each.notes], ids=str)
+def test_toml_is_a_valid_fault_script(block: Block, tmp_path: Path) -> None:
+    (tmp_path / "faults.toml").write_text(block.text)
+    assert load_script(tmp_path / "faults.toml", load_plan(ROOT / block.notes["faults for"]))
+
+
+@pytest.mark.parametrize("block", [each for each in all_blocks("toml") if "faults for" not in each.notes], ids=str)
 def test_toml_is_a_valid_deployment_of_the_examples(block: Block, tmp_path: Path) -> None:
     for query in (ROOT / "examples").glob("*.yaml"):
         shutil.copy(query, tmp_path)
@@ -85,7 +93,7 @@ def test_a_wrong_command_would_be_found() -> None:
     for wrong in (
         "anabranch run q.py --fast",
         "anabranch lookup",
-        "anabranch status",
+        "anabranch subscribe",
         "anabranch source open a:1 ping",
     ):
         with pytest.raises(Exception, match=r"(?i)no such|missing|lookup|open"):

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 from anabranch import limits
 from anabranch.deploy import description
+from anabranch.deploy.fault_script import NEEDS, StepTable
 from anabranch.deploy.mistakes import CODES
 from anabranch.engine.session import DEFAULTS, REQUIRED
 from anabranch.node.settings import NodeSettings
@@ -25,6 +26,7 @@ from tests.unit.docs.pages import ROOT
 REFERENCE = ROOT / "docs" / "reference"
 CONFIGURATION = (REFERENCE / "configuration.md").read_text()
 DEPLOYMENT = (REFERENCE / "deployment.md").read_text()
+FAULTS = (REFERENCE / "faults.md").read_text()
 BOXES = (REFERENCE / "boxes.md").read_text()
 SET_ON_A_NODE = {"BATCH_ROWS", "BOUNDARY_INTERVAL_US", "LOG_RETENTION_US", "LOG_BYTES", "DISK_RESERVE_BYTES"}
 
@@ -96,6 +98,13 @@ def test_every_option_of_a_box_is_told_in_both_forms(kind: str) -> None:
 def test_every_key_of_a_deployment_file(heading: str, model: type[BaseModel]) -> None:
     keys = [field.alias or name for name, field in model.model_fields.items()]
     assert sorted(row[0] for row in table(DEPLOYMENT, heading)) == sorted(keys)
+
+
+def test_every_key_of_a_fault_script_and_every_fault() -> None:
+    rows = {key.strip(): row for row in table(FAULTS, "key of a step") for key in row[0].split(",")}
+    assert sorted(rows) == sorted(field.alias or name for name, field in StepTable.model_fields.items())
+    assert [fault for fault in NEEDS if fault not in rows["do"][2]] == []
+    assert {word for row in table(FAULTS, "fault") for word in re.findall(r"\b[a-z]+\b", row[0])} == NEEDS.keys()
 
 
 def test_every_mistake_of_a_deployment_file() -> None:

@@ -10,12 +10,16 @@ import pyarrow as pa
 import pytest
 
 from anabranch.errors import ConfigError, NodeUnreachable, StreamNotFound
+from anabranch.model.links import Cut, Heal, Link
 from anabranch.model.position import Position
 from anabranch.node.node import Node
+from anabranch.node.relays import Relays
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query
 from anabranch.storage.log import Log
+from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
+from tests.unit.docs.pages import documented_keys
 
 
 class NodeWithoutStages(Node):
@@ -109,3 +113,21 @@ def test_of_several_lanes_only_one_that_is_named_is_closed(node: Node, lane: str
     with pytest.raises(ConfigError, match="lane"):
         node.close_lane("t", lane)
     assert not any(state["closed"] for state in node.statistics()["sources"]["t"]["lanes"].values())
+
+
+def test_faults_are_refused_by_a_node_that_was_not_told_to_allow_them(node: Node) -> None:
+    with pytest.raises(ConfigError, match="Faults are not allowed"):
+        node.fault_link("b", Cut())
+
+
+def test_links_are_shown_hurt_and_closed_with_the_node(tmp_path: Path) -> None:
+    query = Query("q")
+    query.output("o", query.source("s", "x bigint").filter("x > 1"))
+    relays = Relays("a", {"b": Link(delay_us=5_000)}, allow_faults=True)
+    with NodeWithoutStages(query, tmp_path / "state", relays=relays) as node, Client(node.address) as client:
+        client.fault_link("b", Cut())
+        links = client.status()["links"]
+        assert links["b"]["state"] == "cut"  # type: ignore[index]
+        assert documented_keys("link, by node") == links["b"].keys()  # type: ignore[index]
+    with pytest.raises(NodeUnreachable, match="stopping"):
+        relays.set("b", Heal())

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from anabranch.errors import Overloaded, PushRefused, SessionExpired, StreamNotFound
 from anabranch.model.header import STIME, Kind
+from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
 from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
@@ -44,6 +45,7 @@ class FakeNode:
     readers: dict[tuple[str, str], Position] = field(default_factory=dict)
     closed: list[tuple[str, str | None]] = field(default_factory=list)
     asked: list[JournalRequest] = field(default_factory=list)
+    faults: list[tuple[str, LinkFault]] = field(default_factory=list)
     overloaded_times: int = 0
     reads: int = 0
 
@@ -164,6 +166,9 @@ class FakeNode:
 
     def status(self) -> dict[str, object]:
         return {"node": "fake", "rows": self.last_id}
+
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        self.faults.append((node, fault))
 
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         return min(len(self.batches), after_seq + max(1, max_rows // 2))

@@ -21,6 +21,7 @@ from anabranch.errors import (
     SessionExpired,
     StreamNotFound,
 )
+from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.model.selection import Range
 from anabranch.transport import wire
@@ -370,3 +371,32 @@ def test_a_plain_flight_client_pushes_and_sees_an_acknowledgement_or_a_sentence(
             writer.close()
     assert node.last_id == 2
     assert (node.pushes[0].producer, node.pushes[0].first) == (None, None)
+
+
+# --- links ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("fault", [Cut(), Delay(200_000, 10_000), Slow(125_000), Heal()], ids=str)
+def test_what_is_done_to_a_link_reaches_the_node_as_it_was_said(
+    client: Client, node: FakeNode, fault: LinkFault
+) -> None:
+    client.fault_link("b", fault)
+    assert node.faults == [("b", fault)]
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ({"do": "bend"}, "A link cannot be made to 'bend'"),
+        ({"do": "delay", "delay_us": 5, "jitter_us": 6}, "The jitter is larger than the delay"),
+        ({"do": "delay", "delay_us": -5, "jitter_us": -5}, "A jitter is not below nothing"),
+        ({"do": "slow", "rate_bytes_s": 0}, "A link with a rate of nothing is cut"),
+        ({"do": "slow", "rate_bytes_s": "fast"}, "as a number"),
+    ],
+)
+def test_what_cannot_be_done_to_a_link_is_refused(
+    client: Client, node: FakeNode, message: dict[str, object], told: str
+) -> None:
+    with pytest.raises(ConfigError, match=told):
+        client._act("fault-link", {"node": "b", **message})
+    assert node.faults == []

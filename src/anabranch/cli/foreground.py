@@ -1,0 +1,75 @@
+"""A node that runs in the foreground of a shell: started with progress, watched, and stopped when someone asks."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import typer
+
+from anabranch.cli.colours import Tone, painted
+from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.waiting import Waiting, running_line
+
+if TYPE_CHECKING:
+    from anabranch.errors import AnabranchError
+    from anabranch.node.node import Node
+
+LOOK_S: Final = 0.2
+"""How often a running node is asked whether it has failed, and the time whether it is over."""
+
+
+def run_node(
+    node: Node, signals: Signals, waiting: Waiting, *, running: Callable[[], None], for_us: int | None, live: bool
+) -> None:
+    """From its start to its stop. ``running`` is called in between; ``live`` shows a line that moves."""
+    try:
+        with waiting:
+            node.start()
+        signals.check()
+        running()
+        _wait(node, signals, for_us, live=live)
+    except StopAsked:
+        pass
+    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
+        signals.received = signal.SIGINT
+    finally:
+        node.stop()
+        close_spark()
+
+
+def close_spark() -> None:
+    """Ends the Spark of this process, where there is any: it is not imported for this."""
+    if "anabranch.engine.session" in sys.modules:
+        from anabranch.engine.session import close_session
+
+        close_session()
+
+
+def tell_error(error: AnabranchError, *, before: str = "", after: str = "") -> None:
+    typer.echo(f"{before}{painted(f'error[{error.code}]:', Tone.bad, err=True)} {error}{after}", err=True)
+
+
+def _wait(node: Node, signals: Signals, for_us: int | None, *, live: bool) -> None:
+    """Until someone asks us to stop, the time is over, or the node has failed."""
+    started = time.monotonic()
+    told: set[str] = set()
+    new_line = "\n" if live else ""  # below the line that moves
+    while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
+        failure, failed = node.failure(), node.failed_stages()
+        for stage, error in failed.items():
+            if stage not in told and error is not failure:
+                tell_error(error, before=new_line, after="" if failure else " The other stages go on.")
+        told |= failed.keys()
+        if failure is not None:
+            raise failure
+        if live:
+            line = running_line(node.statistics(), shutil.get_terminal_size().columns - 1)
+            typer.echo(f"\r\x1b[K{line}", nl=False)
+        time.sleep(LOOK_S)
+    if live:
+        typer.echo()

@@ -1,0 +1,85 @@
+"""``anabranch node``: one node of a deployment on this machine, until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from anabranch.cli import completing
+from anabranch.cli.colours import can_move
+from anabranch.cli.foreground import run_node
+from anabranch.cli.stopping import Signals
+from anabranch.cli.values import duration_us
+from anabranch.cli.waiting import Waiting
+
+
+def node(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
+    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Which of its nodes.")],
+    state: Annotated[
+        Path | None,
+        typer.Option(help="Where it keeps its state. [default: as the file says, or .anabranch/FILE/NAME beside it]"),
+    ] = None,
+    for_us: Annotated[
+        int | None,
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="When it runs, one line of JSON; all else goes to standard error.")
+    ] = False,
+) -> None:
+    """Run one node of a deployment until Ctrl-C, SIGTERM or --for.
+
+    It does its part of the query, and waits for the nodes that it reads from, however long they take. Every machine has
+    the same file. The state directory holds everything that must last: run the node on it again, and it goes on where
+    it was. A node that runs no box starts no Spark. Exit codes as for `anabranch run`.
+
+    \b
+    Examples:
+      anabranch node deployment.toml boston
+      anabranch node deployment.toml boston --state /var/lib/anabranch
+    """
+    from anabranch.deploy.parts import part_of, relays_of, settings_of
+    from anabranch.deploy.plan import load_plan
+    from anabranch.deploy.states import state_of
+    from anabranch.errors import ConfigError
+    from anabranch.node.node import Node
+    from anabranch.query.problems import candidates
+
+    plan = load_plan(file)
+    if name not in plan.nodes:
+        raise ConfigError(f"{file} has no node {name!r}.", remedy=candidates(name, plan.nodes))
+    planned = plan.nodes[name]
+    if planned.role is None:
+        raise ConfigError(f"No query of {file} names the node {name}.", remedy="Give it something to do, or remove it.")
+    logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    where = state or state_of(planned, file)
+    signals = Signals()
+    waiting = Waiting(signals.check, err=as_json)
+    query = plan.queries[planned.role.query]
+    made = Node(
+        query.diagram,
+        where,
+        settings_of(planned),
+        part=part_of(plan, name),
+        relays=relays_of(plan, name),
+        progress=waiting.progress,
+    )
+    typer.echo(f"node {name} of query {query.name}, state directory {where}", err=as_json)
+
+    def running() -> None:
+        facts = {"node": name, "query": query.name, "state": str(where.absolute()), "address": made.address}
+        typer.echo(json.dumps(facts) if as_json else f"address: {made.address}")
+
+    live = can_move(sys.stdout) and not as_json
+    run_node(made, signals, waiting, running=running, for_us=for_us, live=live)
+    typer.echo("stopped", err=as_json)
+    raise typer.Exit(signals.exit_code)

@@ -1,0 +1,98 @@
+"""A deployment for people: its nodes, the copies of its fragments, and which copy of each stream is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from anabranch.cli.colours import STATES, Tone
+from anabranch.cli.tables import table
+
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+
+def tables(found: Mapping[str, Any]) -> Iterator[Table]:
+    """All there is, of what ``deploy.looking.overview`` says."""
+    yield nodes_table(found["nodes"])
+    for name, query in found["queries"].items():
+        yield _fragments(name, query["fragments"])
+        streams = {stream: facts for stream, facts in query["streams"].items() if facts["readers"]}
+        if streams:
+            yield _streams(streams)
+
+
+def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Table:
+    """One line for each node; ``notes`` has what it is at."""
+    made = table("nodes", "=node", "=state", "=address", "site", ">rows in", "does", *(["now"] if notes else []))
+    for name, node in nodes.items():
+        cells: list[str | Text] = [
+            name,
+            _state(node["state"]),
+            node["address"],
+            "" if node["site"] == name else node["site"],
+            _number(node["rows_in"]) if node["enters"] else "",
+            _does(node),
+        ]
+        made.add_row(*cells, *([notes.get(name, "")] if notes else []))
+    return made
+
+
+def troubles(found: Mapping[str, Any]) -> Iterator[str]:
+    """What went wrong, a sentence each."""
+    for name, node in found["nodes"].items():
+        if node["error"]:
+            yield f"node {name}: {node['error']}"
+    for query in found["queries"].values():
+        for fragment, facts in query["fragments"].items():
+            for node, copy in facts["copies"].items():
+                if copy["error"]:
+                    yield f"{fragment} on {node}: {copy['error']}"
+
+
+def _does(node: Mapping[str, Any]) -> str:
+    parts = []
+    if node["enters"]:
+        parts.append(f"takes in {', '.join(node['enters'])}")
+    if node["runs"]:
+        parts.append(f"runs {', '.join(node['runs'])}")
+    if node["writes"]:
+        parts.append(f"writes {', '.join(node['writes'])}")
+    return "; ".join(parts) or "waits for a query"
+
+
+def _fragments(query: str, fragments: Mapping[str, Any]) -> Table:
+    made = table(f"fragments of {query}", "fragment", "=copy on", "=state", ">lag rows", ">rows out")
+    for name, fragment in fragments.items():
+        for number, (node, copy) in enumerate(fragment["copies"].items()):
+            numbers = (_number(copy["lag_rows"]), _number(copy["rows_out"]))
+            made.add_row("" if number else name, node, _state(copy["state"]), *numbers)
+    return made
+
+
+def _streams(streams: Mapping[str, Any]) -> Table:
+    made = table("streams between nodes", "stream", "=read by", "=copy of", "=state", ">lag rows", ">first", ">of all")
+    for name, stream in streams.items():
+        for reader, copies in stream["readers"].items():
+            if copies is None:
+                made.add_row(name, reader, "", _state("unreachable"))
+                continue
+            total = sum(facts["first"] for facts in copies.values())
+            for number, (copy, facts) in enumerate(copies.items()):
+                head = ("", "") if number else (name, reader)
+                share = f"{facts['first'] / total:.0%}" if total else "-"
+                lag = _number(facts["lag_rows"])
+                made.add_row(*head, copy, _state(facts["state"]), lag, f"{facts['first']:,}", share)
+    return made
+
+
+def _state(state: str) -> Text:
+    from rich.text import Text
+
+    own = {"read": Tone.good, "away": Tone.bad, "unreachable": Tone.bad, "killed": Tone.bad, "ended": Tone.bad}
+    return Text(state, style=STATES.get(state, own.get(state, Tone.waits)))
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"

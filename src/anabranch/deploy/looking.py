@@ -1,0 +1,173 @@
+"""How a whole deployment is: every node is asked, and what they say is put together by query, fragment and stream.
+
+A node that does not answer is no error here: it is what one wants to see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+from anabranch.deploy.control import ask
+from anabranch.deploy.plan import Fragment, NodePlan, Plan, QueryPlan, load_plan
+from anabranch.deploy.running import Running, all_running, find
+from anabranch.errors import AnabranchError
+from anabranch.model.position import Position
+from anabranch.transport.client import Client
+
+ANSWER_S: Final = 2.0
+"""How long a node may take to say how it is: several are asked one after the other."""
+
+Found = Mapping[str, Mapping[str, Any] | AnabranchError]
+"""What each node said, or why it said nothing."""
+
+
+class Looker:
+    """One connection to each node."""
+
+    def __init__(self, plan: Plan, *, answer_s: float = ANSWER_S) -> None:
+        self.plan: Final = plan
+        self._clients: Final = {
+            name: Client(str(node.address), timeout_s=answer_s) for name, node in plan.nodes.items()
+        }
+
+    def ask(self, names: Iterable[str] | None = None) -> dict[str, Mapping[str, Any] | AnabranchError]:
+        """These nodes, or all."""
+        found: dict[str, Mapping[str, Any] | AnabranchError] = {}
+        for name in self._clients if names is None else names:
+            try:
+                found[name] = self._clients[name].status()
+            except AnabranchError as error:
+                found[name] = error
+        return found
+
+    def close(self) -> None:
+        for client in self._clients.values():
+            client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+def look(file: Path | None = None) -> dict[str, Any]:
+    """``overview`` of the deployment of this file, wherever its nodes are; without one, of what runs here."""
+    here = [find()] if file is None else [each for each in all_running() if each.file == str(file.resolve())]
+    path = file or Path(here[0].file)
+    plan = load_plan(path)
+    with Looker(plan) as looker:
+        return {"file": str(path), **overview(plan, looker.ask(), _processes(here))}
+
+
+def _processes(here: Sequence[Running]) -> dict[str, Any]:
+    """What the supervisor says, if the deployment runs here and has one."""
+    if not here or here[0].embedded:
+        return {}
+    try:
+        return dict(ask(here[0].control(), {"do": "look"})["nodes"])
+    except AnabranchError:  # it is just ending
+        return {}
+
+
+def overview(plan: Plan, found: Found, processes: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Any]:
+    """The deployment as plain data: its nodes, and per query its fragments and streams with all copies.
+
+    ``processes`` is what a supervisor knows of nodes that do not answer: whether they were killed, or are paused.
+    """
+    known = {name: process["state"] for name, process in (processes or {}).items()}
+    answers = {name: said for name, said in found.items() if not isinstance(said, AnabranchError)}
+    return {
+        "nodes": {name: _node(node, found.get(name), known.get(name)) for name, node in plan.nodes.items()},
+        "queries": {
+            name: {
+                "mode": query.mode,
+                "fragments": {each.name: _fragment(each, answers) for each in query.fragments},
+                "streams": {stream: _stream(stream, query, plan, answers) for stream in query.copies},
+            }
+            for name, query in plan.queries.items()
+        },
+    }
+
+
+def _node(node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known: str | None) -> dict[str, Any]:
+    role = node.role
+    facts: dict[str, Any] = {
+        "state": "unreachable" if known in (None, "running") else known,
+        "address": str(node.address),
+        "site": node.site,
+        "query": role.query if role else None,
+        "enters": [entrance.source for entrance in role.entrances] if role else [],
+        "runs": [fragment.name for fragment in role.fragments] if role else [],
+        "writes": list(role.writers) if role else [],
+        "uptime_s": None,
+        "rows_in": None,
+        "error": str(said) if isinstance(said, AnabranchError) else None,
+    }
+    if isinstance(said, Mapping):
+        rows_in = sum(source["rows_in"] for source in said["sources"].values())
+        facts |= {"state": said["state"], "uptime_s": said["uptime_s"], "rows_in": rows_in}
+        facts["error"] = None if said["intake"] == "open" else said["intake"]
+    return facts
+
+
+def _fragment(fragment: Fragment, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    return {
+        "boxes": list(fragment.boxes),
+        "copies": {node: _copy_of_fragment(fragment, answers.get(node)) for node in fragment.nodes},
+    }
+
+
+def _copy_of_fragment(fragment: Fragment, said: Mapping[str, Any] | None) -> dict[str, Any]:
+    """How far it is behind its own journals, and what it has put out."""
+    if said is None:
+        return {"state": "unreachable", "lag_rows": None, "rows_out": None, "error": None}
+    stages = [said["stages"][stage.name] for stage in fragment.stages if stage.name in said["stages"]]
+    states = [stage["state"] for stage in stages]
+    worst = next((state for state in ("failed", "restarting") if state in states), "running")
+    return {
+        "state": worst if len(stages) == len(fragment.stages) else "starting",
+        "lag_rows": sum(facts["lag_rows"] for stage in stages for facts in stage["inputs"].values()),
+        "rows_out": sum(stage["rows_out"] for stage in stages),
+        "error": next((stage["error"] for stage in stages if stage["error"]), None),
+    }
+
+
+def _stream(stream: str, query: QueryPlan, plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    readers = [name for name, node in plan.nodes.items() if node.role is not None and stream in node.role.upstream]
+    logs = {node: answers[node]["streams"].get(stream) if node in answers else None for node in query.copies[stream]}
+    return {
+        "copies": {
+            node: None if log is None else {"last_id": log["last_id"], "bytes": log["bytes"]}
+            for node, log in logs.items()
+        },
+        "readers": {reader: _reader(stream, reader, logs, answers) for reader in readers},
+    }
+
+
+def _reader(
+    stream: str, reader: str, logs: Mapping[str, Any], answers: Mapping[str, Mapping[str, Any]]
+) -> dict[str, Any] | None:
+    """Per copy: whether it is read, how far its reader is behind, and how often it was first; None if nobody says."""
+    inlet = answers[reader]["inlets"].get(stream) if reader in answers else None
+    if inlet is None:
+        return None
+    return {
+        copy: {
+            "state": facts["state"],
+            "lag_rows": _lag(facts["position"], logs.get(copy)),
+            "first": facts["first"],
+            "error": facts["error"],
+        }
+        for copy, facts in inlet.items()
+    }
+
+
+def _lag(position: str | None, log: Mapping[str, Any] | None) -> int | None:
+    """Rows that the copy has and its reader has not; None if that cannot be compared."""
+    if log is None or position is None:
+        return None
+    held = Position.parse(position)
+    return max(0, log["last_id"] - held.id) if held.incarnation == log["incarnation"] else None

@@ -1,0 +1,54 @@
+"""Deployments for tests of real processes: entry points, which start in a second, and one node with Spark."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+from tests.spark import QUICK_JVM
+
+QUERY = """\
+query: numbers
+boxes:
+  - source: {name: numbers, schema: "n bigint"}
+  - source: {name: others, schema: "n bigint"}
+  - union: {name: both, inputs: [numbers, others]}
+  - filter: {name: even, input: both, where: "n % 2 = 0"}
+outputs:
+  even: even
+"""
+
+
+def write(folder: Path, *, faults: bool = True) -> Path:
+    """Entry points ``a`` and ``b``, and ``c``, which computes."""
+    (folder / "numbers.yaml").write_text(QUERY)
+    ports = _free_ports(3)
+    nodes = "\n".join(f'{name} = {{address = "127.0.0.1:{port}"}}' for name, port in zip("abc", ports, strict=True))
+    file = folder / "numbers.toml"
+    file.write_text(f"""\
+faults = {str(faults).lower()}
+
+[spark]
+master = "local[1]"
+conf = {{spark.driver.memory = "600m", spark.driver.extraJavaOptions = "{QUICK_JVM}"}}
+
+[nodes]
+{nodes}
+
+[queries.numbers]
+file = "numbers.yaml"
+mode = "race"
+on = "c"
+entry = {{numbers = "a", others = "b"}}
+""")
+    return file
+
+
+def _free_ports(count: int) -> list[int]:
+    """Held together, so that no two are the same."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,117 @@
+"""``anabranch up`` and its shells beside it: a deployment with Spark, looked at, hurt, healed and ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anabranch as ab
+from anabranch.deploy.plan import Plan, load_plan
+from anabranch.deploy.sessions import members
+from tests.chaos.checkers import ids_contiguous, nothing_twice, rows_of
+from tests.chaos.clients import read_stream
+from tests.integration.deployments import write
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+
+
+class Shell:
+    """A shell in which a deployment runs, with a registry of its own, and those beside it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = write(folder)
+        self.plan: Plan = load_plan(self.file)
+        self.out = folder / "out"
+        self._environment = {**os.environ, "TMPDIR": str(folder)}
+        with self.out.open("w") as out:
+            self.up = subprocess.Popen(
+                [sys.executable, "-m", "anabranch.cli", "up", str(self.file), "--for", "10m"],
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self._environment,
+            )
+
+    def says(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "anabranch.cli", *arguments],
+            capture_output=True,
+            text=True,
+            env=self._environment,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def status(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads(self.says("status", "--json"))
+        return found
+
+    def states(self) -> dict[str, str]:
+        return {name: node["state"] for name, node in self.status()["nodes"].items()}
+
+    def push(self, name: str, first: int, last: int) -> None:
+        with ab.connect(str(self.plan.nodes[name].address)) as connection:
+            connection.push({"a": "numbers", "b": "others"}[name], [{"n": n} for n in range(first, last)])
+
+    def even(self) -> list[int]:
+        found = rows_of(read_stream(str(self.plan.nodes["c"].address), "even"))
+        assert nothing_twice(found) == ids_contiguous(found) == []
+        return sorted(dict(row.values)["n"] for row in found)
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    try:
+        yield shell
+    finally:
+        shell.up.kill()  # its nodes end with it
+        shell.up.wait()
+
+
+def test_up(shell: Shell) -> None:
+    wait_for(lambda: "all nodes run" in shell.out.read_text() or shell.up.poll() is not None, shell.out.read_text)
+    shell.push("a", 0, 10)
+    shell.push("b", 100, 110)
+    wait_for(lambda: len(shell.even()) == 10)
+    found = shell.status()
+    assert {node["state"] for node in found["nodes"].values()} == {"running"}
+    streams = found["queries"]["numbers"]["streams"]
+    assert {stream: streams[stream]["readers"]["c"][copy]["first"] for stream, copy in
+            (("numbers", "a"), ("others", "b"))} == {"numbers": 10, "others": 10}  # fmt: skip
+
+    (session,) = {os.getsid(pid) for pid in _children(shell.up.pid) if "c" in _arguments(pid)}
+    assert any("java" in _arguments(pid)[0] for pid in members(session))
+    assert shell.says("fault", "kill", "c") == "c: killed\n"
+    assert members(session) == {}
+    assert shell.states() == {"a": "running", "b": "running", "c": "killed"}
+    shell.push("a", 10, 20)
+    assert shell.says("fault", "restart", "c", "--deployment", str(shell.file)) == "c: starting\n"
+    wait_for(lambda: shell.states()["c"] == "running")
+    wait_for(lambda: len(shell.even()) == 15)
+    assert shell.even() == [*range(0, 20, 2), *range(100, 110, 2)]
+
+    sessions = [os.getsid(pid) for pid in _children(shell.up.pid)]
+    assert len(sessions) == 4  # the guardian is one of them
+    shell.up.send_signal(signal.SIGINT)
+    assert shell.up.wait(120) == 130, shell.out.read_text()
+    assert [members(session) for session in sessions] == [{}] * 4
+    assert list(shell.file.parent.glob(f"anabranch-{os.getuid()}/*")) == []
+
+
+def _children(parent: int) -> list[int]:
+    told = Path(f"/proc/{parent}/task/{parent}/children").read_text()
+    return [int(pid) for pid in told.split()]
+
+
+def _arguments(pid: int) -> list[str]:
+    return Path(f"/proc/{pid}/cmdline").read_text().split("\0")

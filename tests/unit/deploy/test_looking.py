@@ -1,0 +1,95 @@
+"""How a deployment is, put together from what its nodes say: copies that lag, that won, and that do not answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.cli.overview import tables, troubles
+from anabranch.deploy.looking import Found, overview
+from anabranch.errors import NodeUnreachable
+from tests.unit.deploy.files import plan
+
+
+def said(**facts: Any) -> dict[str, Any]:
+    empty: dict[str, Any] = {"sources": {}, "stages": {}, "inlets": {}, "streams": {}}
+    return {"state": "running", "intake": "open", "uptime_s": 1.0, **empty, **facts}
+
+
+def stage(rows_out: int, lag: int, state: str = "running", error: str | None = None) -> dict[str, Any]:
+    return {"state": state, "error": error, "rows_out": rows_out, "inputs": {"ping": {"lag_rows": lag}}}
+
+
+def log(last_id: int, incarnation: str = "i") -> dict[str, Any]:
+    return {"last_id": last_id, "incarnation": incarnation, "bytes": 10}
+
+
+def copy(position: str | None, first: int, state: str = "read") -> dict[str, Any]:
+    return {"state": state, "position": position, "error": None, "first": first}
+
+
+def answers() -> Found:
+    """``c`` is gone; ``d`` reads the pairs of both."""
+    return {
+        "a": said(sources={"ping": {"rows_in": 70}, "load": {"rows_in": 30}}),
+        "b": said(
+            stages={"pairs": stage(50, 7), "slow": stage(3, 1, "restarting", "it broke")},
+            streams={"box:pairs": log(50)},
+        ),
+        "c": NodeUnreachable("No node answers."),
+        "d": said(
+            stages={"counts": stage(4, 2)},
+            inlets={"box:pairs": {"b": copy("i:45", 30), "c": copy("i:40", 10, "away")}},
+        ),
+    }
+
+
+@pytest.fixture
+def found(tmp_path: Path) -> dict[str, Any]:
+    return overview(plan(tmp_path), answers(), {"c": {"state": "paused"}, "d": {"state": "running"}})
+
+
+def test_a_node_that_does_not_answer_is_what_the_supervisor_knows_of_it(found: dict[str, Any], tmp_path: Path) -> None:
+    assert [node["state"] for node in found["nodes"].values()] == ["running", "running", "paused", "running"]
+    assert found["nodes"]["a"]["rows_in"] == 100
+    alone = overview(plan(tmp_path), answers())
+    assert alone["nodes"]["c"]["state"] == "unreachable"
+    assert alone["nodes"]["c"]["error"] == "No node answers."
+
+
+def test_copies_of_a_fragment_are_compared(found: dict[str, Any]) -> None:
+    fragments = found["queries"]["paths"]["fragments"]
+    both = next(each for each in fragments.values() if set(each["copies"]) == {"b", "c"})
+    assert both["copies"]["b"]["state"] == "restarting"
+    assert both["copies"]["b"]["lag_rows"] == 8
+    assert both["copies"]["c"] == {"state": "unreachable", "lag_rows": None, "rows_out": None, "error": None}
+    assert fragments["counts"]["copies"]["d"] == {"state": "running", "lag_rows": 2, "rows_out": 4, "error": None}
+
+
+def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found: dict[str, Any]) -> None:
+    pairs = found["queries"]["paths"]["streams"]["box:pairs"]
+    assert pairs["copies"] == {"b": {"last_id": 50, "bytes": 10}, "c": None}
+    assert pairs["readers"]["d"]["b"] == {"state": "read", "lag_rows": 5, "first": 30, "error": None}
+    assert pairs["readers"]["d"]["c"] == {"state": "away", "lag_rows": None, "first": 10, "error": None}
+
+
+def test_positions_of_another_incarnation_cannot_be_compared(tmp_path: Path) -> None:
+    changed = {**answers(), "b": said(streams={"box:pairs": log(3, "later")})}
+    streams = overview(plan(tmp_path), changed)["queries"]["paths"]["streams"]
+    assert streams["box:pairs"]["readers"]["d"]["b"]["lag_rows"] is None
+
+
+def test_people_see_the_same(found: dict[str, Any]) -> None:
+    from rich.console import Console
+
+    console = Console(width=200)
+    with console.capture() as captured:
+        for made in tables(found):
+            console.print(made)
+    words = [" ".join(line.split()) for line in captured.get().splitlines()]
+    assert "c paused 127.0.0.1:7003 runs" in " ".join(words)
+    assert "box:pairs d b read 5 30 75%" in words
+    assert "c away - 10 25%" in words
+    assert [each for each in troubles(found) if "it broke" in each]
