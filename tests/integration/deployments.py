@@ -40,6 +40,11 @@ file = "numbers.yaml"
 mode = "race"
 on = "c"
 entry = {{numbers = "a", others = "b"}}
+
+[[links]]
+between = ["a", "c"]
+delay = "20ms"
+jitter = "5ms"
 """)
     return file
 

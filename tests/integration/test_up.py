@@ -62,6 +62,11 @@ class Shell:
         with ab.connect(str(self.plan.nodes[name].address)) as connection:
             connection.push({"a": "numbers", "b": "others"}[name], [{"n": n} for n in range(first, last)])
 
+    def link(self, name: str, other: str) -> str:
+        with ab.connect(str(self.plan.nodes[name].address)) as connection:
+            links: dict[str, Any] = connection.status()["links"]  # type: ignore[assignment]
+        return str(links[other]["state"])
+
     def even(self) -> list[int]:
         found = rows_of(read_stream(str(self.plan.nodes["c"].address), "even"))
         assert nothing_twice(found) == ids_contiguous(found) == []
@@ -89,6 +94,15 @@ def test_up(shell: Shell) -> None:
     assert {stream: streams[stream]["readers"]["c"][copy]["first"] for stream, copy in
             (("numbers", "a"), ("others", "b"))} == {"numbers": 10, "others": 10}  # fmt: skip
 
+    assert shell.says("fault", "cut", "a", "c") == "a - c: cut\n"
+    shell.push("a", 20, 30)
+    shell.push("b", 110, 120)
+    wait_for(lambda: len(shell.even()) == 15)
+    assert max(shell.even()) == 118
+    assert shell.link("c", "a") == "cut"
+    assert shell.says("fault", "heal", "a", "c") == "a - c: heal\n"
+    wait_for(lambda: len(shell.even()) == 20)
+
     (session,) = {os.getsid(pid) for pid in _children(shell.up.pid) if "c" in _arguments(pid)}
     assert any("java" in _arguments(pid)[0] for pid in members(session))
     assert shell.says("fault", "kill", "c") == "c: killed\n"
@@ -97,8 +111,8 @@ def test_up(shell: Shell) -> None:
     shell.push("a", 10, 20)
     assert shell.says("fault", "restart", "c", "--deployment", str(shell.file)) == "c: starting\n"
     wait_for(lambda: shell.states()["c"] == "running")
-    wait_for(lambda: len(shell.even()) == 15)
-    assert shell.even() == [*range(0, 20, 2), *range(100, 110, 2)]
+    wait_for(lambda: len(shell.even()) == 25)
+    assert shell.even() == [*range(0, 30, 2), *range(100, 120, 2)]
 
     sessions = [os.getsid(pid) for pid in _children(shell.up.pid)]
     assert len(sessions) == 4  # the guardian is one of them

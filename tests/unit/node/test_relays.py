@@ -318,6 +318,24 @@ def test_what_is_on_a_long_way_arrives_when_it_is_healed(relays: Through, server
         assert received(connection, 100_000) == bytes(100_000)
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_is_done_to_a_link_all_bytes_arrive_once_and_in_order(
+    relays: Through, server: Server, seed: int
+) -> None:
+    chance = random.Random(seed)
+    data = chance.randbytes(6 << 20)
+    through = relays(Link(delay_us=1_000, jitter_us=1_000))
+    faults = [Cut(), Delay(30_000, 30_000), Delay(1_000), Slow(8_000_000), Slow(60_000_000), Heal(), Heal()]
+    with connected(through.route("b", server.address)) as connection, ThreadPoolExecutor() as pool:
+        pool.submit(lambda: (connection.sendall(data), connection.shutdown(socket.SHUT_WR)))
+        back = pool.submit(received, connection, len(data) + 1)
+        for _ in range(40):
+            through.set("b", chance.choice(faults))
+            time.sleep(chance.uniform(0, 0.03))
+        through.set("b", Heal())
+        assert hashlib.sha256(back.result()).digest() == hashlib.sha256(data).digest()
+
+
 def test_a_link_may_be_cut_before_anything_uses_it(relays: Through, server: Server) -> None:
     through = relays()
     through.set("b", Cut())
