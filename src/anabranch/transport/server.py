@@ -378,7 +378,7 @@ def _check_free(host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+            probe.bind((host.strip("[]"), port))  # an address of IPv6 is written in brackets
     except (OSError, OverflowError) as error:
         raise _cannot_listen(host, port, str(error)) from error
 
