@@ -21,7 +21,8 @@ import pyarrow as pa
 from anabranch.deploy.description import read
 from anabranch.deploy.plan import NodePlan, Plan, make_plan
 from anabranch.deploy.validate import Checked, check_draft
-from anabranch.errors import ConfigError, DeploymentError, StreamNotFound
+from anabranch.errors import ConfigError, DeploymentError, StateError, StreamNotFound
+from anabranch.model.names import is_name
 from anabranch.model.position import Position
 from anabranch.syncing import sync
 from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, Role, StreamInfo
@@ -76,7 +77,14 @@ class Awaiting:
                     f"The node at {self._node.address} is called {self._node.name}, not {role.node}.",
                     remedy="Use the same names and addresses in both files.",
                 )
-            self._store(role)
+            _check_files(role)
+            try:
+                self._store(role)
+            except OSError as error:
+                raise StateError(
+                    f"The node {role.node} cannot keep what it is given in {self._directory}: {error.strerror}.",
+                    remedy="Give it a --state whose parent directory it may write.",
+                ) from error
             self.given.set()
 
     def _store(self, role: Role) -> None:
@@ -143,8 +151,21 @@ class Awaiting:
 
 
 def _check(directory: Path, file: Path | None = None) -> Checked:
-    tables: dict[str, Any] = json.loads((file or directory / FILE).read_text(encoding="utf-8"))
+    path = file or directory / FILE
+    try:
+        tables: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StateError(f"{path} is damaged: {error}.", remedy=f"Remove {directory}, and deploy again.") from error
     return check_draft(read(tables), directory / FILE)
+
+
+def _check_files(role: Role) -> None:
+    """Whoever sends a role names no files of this machine: a query in Python would be run."""
+    queries = role.tables.get("queries", {})
+    named = queries if isinstance(queries, dict) else {}
+    files = {name: query.get("file") if isinstance(query, dict) else None for name, query in named.items()}
+    if files != {name: f"{name}.yaml" for name in role.queries} or not all(map(is_name, files)):
+        raise ConfigError("A role brings its queries with it, each with a name.", remedy="Use anabranch deploy.")
 
 
 def _plan_for(node: NodePlan, checked: Checked) -> Plan:

@@ -12,7 +12,7 @@ from anabranch.deploy.awaiting import Awaiting, await_role, role_directory
 from anabranch.deploy.handing import hand_over
 from anabranch.deploy.parts import part_of
 from anabranch.deploy.plan import NodePlan, load_plan
-from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, StreamNotFound
+from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, StateError, StreamNotFound
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Role
 from anabranch.transport.server import FlightServer
@@ -131,6 +131,35 @@ def test_what_a_node_cannot_use_is_refused_and_it_waits_on(waiting: Waiting) -> 
         with pytest.raises(StreamNotFound, match="has no query yet"):
             client.stream("ping")
     assert waiting.given() == []
+
+
+@pytest.mark.parametrize(
+    ("file", "name"),
+    [("/etc/query.py", "q"), ("../q.yaml", "q"), ("../q.yaml", "../q"), ("q.py", "q"), (None, "q")],
+)
+def test_whoever_sends_a_role_names_no_files_of_this_machine(waiting: Waiting, file: str | None, name: str) -> None:
+    waiting.start("a")
+    tables = {"nodes": {"a": {"address": str(waiting.nodes["a"].address)}}, "queries": {name: {"file": file}}}
+    with Client(str(waiting.nodes["a"].address)) as client, pytest.raises(ConfigError, match="brings its queries"):
+        client.take_role(Role(node="a", tables=tables, queries={name: {}}))
+    assert not role_directory(waiting.folder / "a").exists()
+
+
+def test_a_role_that_cannot_be_kept_is_refused(waiting: Waiting) -> None:
+    waiting.start("a")
+    role_directory(waiting.folder / "a").touch()
+    role = Role(node="a", tables=_tables(waiting.file), queries=_queries(waiting.file))
+    with Client(str(waiting.nodes["a"].address)) as client, pytest.raises(StateError, match="cannot keep"):
+        client.take_role(role)
+    assert waiting.given() == []
+
+
+def test_a_damaged_role_is_told(waiting: Waiting) -> None:
+    directory = role_directory(waiting.folder / "a")
+    directory.mkdir()
+    (directory / "deployment.json").write_text("{")
+    with pytest.raises(StateError, match="is damaged"):
+        await_role(waiting.nodes["a"], waiting.folder / "a", lambda: None)
 
 
 def test_another_address_than_its_own_is_refused(waiting: Waiting) -> None:
