@@ -185,6 +185,8 @@ def test_the_verb(waiting: Waiting, cli: Cli) -> None:
         waiting.start(name)
     shown = cli("status", "--deployment", str(waiting.folder / "nodes.toml")).stdout
     assert shown.count("waits for a query") == 4
+    address = waiting.nodes["a"].address
+    assert cli("status", str(address)).stdout == f"node a at {address} waits for a query: anabranch deploy FILE\n"
     result = cli("deploy", str(waiting.file))
     assert result.exit_code == 0, result.output
     assert "d: starts its part of paths" in result.stdout
