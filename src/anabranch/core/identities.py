@@ -57,6 +57,8 @@ class _Run:
 
     @classmethod
     def of(cls, keys: Keys, header: Header) -> _Run:
+        if len(keys) < 2:
+            return cls(keys, header)
         order = np.argsort(keys, kind="stable")
         return cls(keys[order], header.take(order))
 
@@ -98,6 +100,8 @@ class Identities:
 
     def admit(self, header: Header) -> tuple[Mask, Identities]:
         """Which of these tuples come for the first time, and all identities with theirs."""
+        if not len(header):
+            return np.empty(0, dtype=np.bool_), self
         keys = _mixed(header)
         fresh = _first_of_equals(keys, header)
         for run in self._runs:
@@ -129,6 +133,8 @@ def times_of(punctuations: Mapping[str, int], origins: tuple[str, ...]) -> Longs
 def _first_of_equals(keys: Keys, header: Header) -> Mask:
     """False for a tuple that stands in the same batch before itself."""
     first = np.ones(len(keys), dtype=np.bool_)
+    if len(keys) < 2:
+        return first
     order = np.argsort(keys, kind="stable")
     if not (keys[order[1:]] == keys[order[:-1]]).any():
         return first

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,7 @@ Action = AppendToJournal | Acknowledge | SubscribeAgain | RebuildFromPeer
 Step = tuple[InletState, list[Action]]
 
 NEW_READER = InletState()
+_NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +189,8 @@ class Inlet:
 
     def _first_arrivals(self, state: InletState, header: Header, seen: int) -> tuple[npt.NDArray[np.int64], Identities]:
         """The tuples that no copy has brought before, by index."""
+        if seen >= len(header):
+            return _NONE, state.remembered
         times = times_of(state.punctuations, self.origins)
         wanted = header.at_or_above(times)
         wanted[:seen] = False
@@ -201,7 +205,7 @@ class Inlet:
         acknowledge: str | None = None,
     ) -> Step:
         """With the punctuations that the copies may vouch for now."""
-        take = np.empty(0, np.int64) if take is None else take
+        take = _NONE if take is None else take
         before = state.punctuations
         raised = {
             origin: time

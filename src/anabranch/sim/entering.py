@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from anabranch.core import horizon as horizons
@@ -110,7 +109,9 @@ class Entering:
         """One transaction: the copy of the lane, and the log with what is released of it."""
         before = self._process.memory.lanes[origin]
         after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
-        disk = replace(self._process.memory, lanes={**self._process.memory.lanes, origin: after})
+        if after is before and not actions:
+            return
+        disk = self._process.memory.with_lane(origin, after)
         source = self._role.lanes[origin]
         for entry in after.between(before.released, after.released):
             pushed = entry.content
@@ -137,8 +138,7 @@ class Entering:
                         self._process.tell(f"counts again for {origin} in term {action.term}")
                         self._process.observer.counts_again()
 
-        if after is not before or actions:
-            self._process.transact(disk, carry_out)
+        self._process.transact(disk, carry_out)
 
     def look_after(self) -> None:
         """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is

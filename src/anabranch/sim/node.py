@@ -51,9 +51,11 @@ class Node:
             part.forget()
         self._working.begin()
         self.process.tell("starts")
-        self.process.every(RETRY_US, self._subscribe)
+        if self.role.upstream:
+            self.process.every(RETRY_US, self._subscribe)
         self.process.every(TRIM_US, self._trim)
-        self.process.every(RETRY_US, self._entering.look_after)
+        if self.role.lanes:
+            self.process.every(RETRY_US, self._entering.look_after)
         self._subscribe()
         self._work()
 
@@ -133,23 +135,23 @@ class Node:
                 self._rebuilding.handle(rebuild.SnapshotArrived(peer=sender, life=message.life), message)
             case _ if self._rebuilding.under_way:
                 pass  # who asks a node that is rebuilt asks again
+            case say.Tuples():  # what comes most often is asked for first
+                self._reading.arrived(sender, message)
+            case say.Acknowledgement():
+                self._serving.acknowledged(sender, message)
+                self._entering.told(sender, message)
+            case say.BetweenEntryPoints():
+                self._entering.heard(message.origin, message.message)
             case say.Register():
                 self._entering.registered(sender, message.origin)
             case say.Push():
                 self._entering.pushed(sender, message)
-            case say.BetweenEntryPoints():
-                self._entering.heard(message.origin, message.message)
             case say.Subscribe():
                 self._serving.subscribed(sender, message)
-            case say.Acknowledgement():
-                self._serving.acknowledged(sender, message)
-                self._entering.told(sender, message)
             case say.Reserve():
                 self._serving.reserved(sender, message)
             case say.Answer():
                 self._reading.answered(sender, message)
-            case say.Tuples():
-                self._reading.arrived(sender, message)
             case say.End():
                 self._reading.lost(sender, message.stream)
             case say.AskPlaces():

@@ -84,8 +84,11 @@ class Observer:
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
             for stream, tape in after.tapes.items():
-                promised = before.tapes[stream].promises
-                for segment in tape.between(before.tapes[stream].end_seq, tape.end_seq):
+                earlier = before.tapes[stream]
+                if tape.end_seq == earlier.end_seq:
+                    continue
+                promised = earlier.promises
+                for segment in tape.between(earlier.end_seq, tape.end_seq):
                     self._note(node, stream, segment, promised, is_inlet=stream in after.inlets)
                     promised = segment.promises
         for watcher in self._watchers:

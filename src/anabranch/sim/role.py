@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 from anabranch.core.horizon import Horizon
@@ -36,10 +36,33 @@ class Disk:
     """At an entry point, by origin."""
 
     def with_tape(self, tape: Tape) -> Disk:
-        return replace(self, tapes={**self.tapes, tape.name: tape})
+        return self if self.tapes[tape.name] is tape else self._but(tapes={**self.tapes, tape.name: tape})
+
+    def with_inlet(self, stream: str, inlet: InletState) -> Disk:
+        return self._but(inlets={**self.inlets, stream: inlet})
 
     def with_checkpoint(self, stage: str, checkpoint: Checkpoint) -> Disk:
-        return replace(self, checkpoints={**self.checkpoints, stage: checkpoint})
+        return self._but(checkpoints={**self.checkpoints, stage: checkpoint})
+
+    def with_lane(self, origin: str, copy: LaneCopy[say.Pushed]) -> Disk:
+        return self if self.lanes[origin] is copy else self._but(lanes={**self.lanes, origin: copy})
+
+    def _but(
+        self,
+        *,
+        inlets: Mapping[str, InletState] | None = None,
+        tapes: Mapping[str, Tape] | None = None,
+        checkpoints: Mapping[str, Checkpoint] | None = None,
+        lanes: Mapping[str, LaneCopy[say.Pushed]] | None = None,
+    ) -> Disk:
+        """What ``replace`` does, in a third of its time: every step of every node makes a new disk."""
+        return Disk(
+            life=self.life,
+            inlets=self.inlets if inlets is None else inlets,
+            tapes=self.tapes if tapes is None else tapes,
+            checkpoints=self.checkpoints if checkpoints is None else checkpoints,
+            lanes=self.lanes if lanes is None else lanes,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

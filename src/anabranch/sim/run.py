@@ -6,8 +6,10 @@ whose replicas emit in other orders, and windows above it that close by punctuat
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
@@ -98,7 +100,21 @@ def simulate(
     replace what the seed would draw: that makes a scenario."""
     if troubles is None and horizon_us is None:
         horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
-    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
+    with _without_collector():
+        return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A run makes millions of values that end when nobody has them any more; to look for cycles among them all the
+    time would be a fifth of the work. What is left of the run is collected when it is over."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _Run:

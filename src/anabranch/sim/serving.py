@@ -78,8 +78,11 @@ class Serving:
 
     def feed(self) -> None:
         """Sends what is durable and was not sent."""
-        for (reader, stream), (first_id, sent_seq) in list(self._serving.items()):
-            tape = self._process.disk.tapes[stream]
+        tapes = self._process.disk.tapes
+        for (reader, stream), (first_id, sent_seq) in self._serving.items():
+            tape = tapes[stream]
+            if tape.end_seq == sent_seq:
+                continue
             for segment in tape.between(sent_seq, tape.end_seq):
                 tuples = segment.tuples[max(0, first_id - segment.first_id) :]
                 begin = max(first_id, segment.first_id)
