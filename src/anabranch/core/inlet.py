@@ -193,9 +193,12 @@ class Inlet:
             return _NONE, state.remembered
         times = times_of(state.punctuations, self.origins)
         wanted = header.at_or_above(times)
-        wanted[:seen] = False
-        candidates = np.flatnonzero(wanted)
-        fresh, remembered = state.remembered.admit(header.take(candidates))
+        if seen > 0:
+            wanted[:seen] = False
+        candidates = wanted.nonzero()[0]
+        fresh, remembered = state.remembered.admit(
+            header if len(candidates) == len(header) else header.take(candidates)
+        )
         return candidates[fresh], remembered
 
     def _raised(

@@ -15,6 +15,8 @@ class Serving:
         self._process = process
         self._role = role
         self._protocol = protocol
+        self._kept = frozenset(role.stage_readers) | role.clients
+        """Who is never cut off."""
         self._serving: dict[tuple[str, str], tuple[int, int]] = {}
         """Per reader and stream, the first tuple that it wants, and the last segment that it was sent."""
 
@@ -95,9 +97,8 @@ class Serving:
 
     def trim(self) -> None:
         disk = self._process.memory
-        keep = frozenset(self._role.stage_readers) | self._role.clients
         for stream, tape in disk.tapes.items():
-            trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=keep))
+            trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=self._kept))
             for action in actions:
                 if isinstance(action, logs.CutOff):
                     self._process.tell(f"cuts {action.reader} off from {stream}")
