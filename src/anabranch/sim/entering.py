@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from anabranch.core import horizon as horizons
@@ -10,16 +12,23 @@ from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
+from anabranch.sim.tape import Tape
 from anabranch.sim.world import MS
+
+Copy = LaneCopy[say.Pushed]
 
 SILENT_US: Final = 2_000 * MS
 """How long a leader may be silent, at least, before somebody asks to lead in its place."""
 
 
 class Entering:
-    def __init__(self, process: Process, role: Role, protocol: Protocol) -> None:
+    """``on_hole`` is told of a log that goes on without something that its readers may lack."""
+
+    def __init__(self, process: Process, role: Role, protocol: Protocol, *, on_hole: Callable[[str], None]) -> None:
         self._process = process
+        self._on_hole = on_hole
         self._role = role
+        self._protocol = protocol
         self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
         self._horizons = {
             source: protocol.horizon(role.horizon_us, (role.readers[source],))
@@ -79,7 +88,7 @@ class Entering:
         elif push.place == copy.held + 1 and not self._role.is_full(
             self._process.memory.tapes[self._role.lanes[push.origin]]
         ):
-            self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
+            self._about_lane(push.origin, lanes.Entered(contents=(_after(_last(copy), push.entry),)))
         elif push.place <= copy.released:
             self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
 
@@ -89,13 +98,14 @@ class Entering:
             event = horizons.SlowestTold(reader=reader, time_us=said.slowest_us)
             self._told[said.stream] = self._horizons[said.stream].handle(self._told[said.stream], event)
 
-    def _waits_for_others(self, push: say.Push, copy: LaneCopy[say.Pushed]) -> bool:
+    def _waits_for_others(self, push: say.Push, copy: Copy) -> bool:
         """Whether the entry, or one before it, is beyond the horizon."""
         source = self._role.lanes[push.origin]
         if source not in self._horizons or push.place <= copy.held:
             return False
         if push.place == copy.held + 1:
-            promised_us = copy.entries[-1].content.promise_us if copy.entries else 0
+            last = _last(copy)
+            promised_us = last.promise_us if last is not None else 0
             latest_us = max((each.stime for each in push.entry.tuples), default=0)
             if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
                 self._held_back.discard(push.origin)
@@ -109,10 +119,16 @@ class Entering:
         """One transaction: the copy of the lane, and the log with what is released of it."""
         before = self._process.memory.lanes[origin]
         after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
+        after = self._forgetting(before, after)
         if after is before and not actions:
             return
         disk = self._process.memory.with_lane(origin, after)
+        if not actions and _same_but_for_what_is_kept(before, after):
+            self._process.memory = disk  # durable with the next transaction
+            return
         source = self._role.lanes[origin]
+        if any(isinstance(action, lanes.BeginAt) for action in actions):
+            disk = disk.with_tape(self._left_out(disk.tapes[source], origin, after))
         for entry in after.between(before.released, after.released):
             pushed = entry.content
             raised = {origin: pushed.promise_us}
@@ -134,11 +150,31 @@ class Entering:
                         producer = self._producers.get(origin)
                         if producer is not None:
                             self._process.send(producer, say.Accepted(origin=origin, through=action.through))
+                    case lanes.BeginAt():
+                        self._process.tell(f"goes on with {origin} after {action.place}: its peers have forgotten more")
+                        self._process.observer.leaves_out()
+                        self._on_hole(source)
                     case lanes.CountAgain():
                         self._process.tell(f"counts again for {origin} in term {action.term}")
                         self._process.observer.counts_again()
 
         self._process.transact(disk, carry_out)
+
+    def _forgetting(self, before: Copy, after: Copy) -> Copy:
+        """Without the entries that every entry point has released, and the oldest if there are too many. What is
+        released now is still to be read."""
+        if not self._protocol.forgets_entries:
+            return after
+        through = max(after.everywhere, after.held - self._role.lane_limit)
+        return after.trim(min(through, before.released))
+
+    def _left_out(self, tape: Tape, origin: str, copy: Copy) -> Tape:
+        """The log goes on behind a hole, of which all readers hear: what was in it they have from another copy."""
+        assert copy.base is not None
+        if not self._protocol.tells_of_holes:
+            return tape
+        incarnation = f"{self._process.memory.life}+{self._process.world.now_us}"
+        return tape.with_hole(incarnation, {origin: copy.base.top_us + 1}).append((), {origin: copy.base.promise_us})
 
     def look_after(self) -> None:
         """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
@@ -155,7 +191,27 @@ class Entering:
                 self._heard_us[origin] = self._process.world.now_us
                 self._about_lane(origin, lanes.LeadWanted())
 
-    def _wants_a_leader(self, origin: str, copy: LaneCopy[say.Pushed]) -> bool:
+    def _wants_a_leader(self, origin: str, copy: Copy) -> bool:
         asked_us = self._asked_us.get(origin)
         asked_lately = asked_us is not None and self._process.world.now_us - asked_us < SILENT_US
         return copy.held > copy.released or asked_lately
+
+
+def _last(copy: Copy) -> say.Pushed | None:
+    """What stands at the last place of a lane."""
+    return copy.entries[-1].content if copy.entries else copy.base
+
+
+def _after(last: say.Pushed | None, entry: say.Pushed) -> say.Pushed:
+    """The entry, with the largest stream time up to it."""
+    before_us = last.top_us if last is not None else 0
+    return replace(entry, top_us=max([before_us, *(each.stime for each in entry.tuples)]))
+
+
+def _same_but_for_what_is_kept(before: Copy, after: Copy) -> bool:
+    """Whether nothing is lost if this is forgotten: how far all have released is heard again."""
+    one, other = (
+        (copy.term, copy.leader, copy.voted_for, copy.held, copy.released, copy.learns, copy.lives)
+        for copy in (before, after)
+    )
+    return one == other

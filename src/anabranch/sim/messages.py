@@ -14,10 +14,12 @@ from anabranch.reference.tuples import Tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """One entry of a lane: tuples, and what the lane promises after them."""
+    """One entry of a lane: tuples, what the lane promises after them, and the largest stream time of any tuple up to
+    here, in this entry or an earlier one."""
 
     tuples: tuple[Tuple, ...]
     promise_us: int
+    top_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class Node:
         self._protocol = protocol
         self._reading = Reading(self.process, role, protocol, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
-        self._entering = Entering(self.process, role, protocol)
+        self._entering = Entering(self.process, role, protocol, on_hole=self._serving.end)
         self._working = Working(self.process, role)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self.start)
         self.process.on_commit = self._serving.feed

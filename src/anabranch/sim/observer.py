@@ -80,6 +80,7 @@ class Observer:
         self.rebuilds = 0
         self.rejoined = 0
         self.held_back = 0
+        self.holes = 0
 
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
@@ -113,6 +114,9 @@ class Observer:
 
     def holds_back(self) -> None:
         self.held_back += 1
+
+    def leaves_out(self) -> None:
+        self.holes += 1
 
     def counts_again(self) -> None:
         self.rejoined += 1

@@ -82,6 +82,8 @@ class Role:
     clients: frozenset[str] = frozenset()
     limit: int = 150
     """Tuples that a log may hold before its slowest reader is cut off."""
+    lane_limit: int = 1_000
+    """Entries of a lane that are kept for an entry point that is away."""
     horizon_us: int | None = None
     """How far a lane may run ahead of the slowest."""
 
@@ -105,6 +107,10 @@ class Protocol:
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
     horizon: type[Horizon] = Horizon
+    forgets_entries: bool = True
+    """Whether an entry point forgets what all of them have released of a lane, and what is too much."""
+    tells_of_holes: bool = True
+    """Whether readers hear of entries that an entry point never got."""
     acknowledges_after_commit: bool = True
     keeps_inlets: bool = True
     """Whether the state of an inlet is durable with its journal."""

@@ -50,7 +50,29 @@ HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
 """Of stream time: a lane that falls silent is overtaken by about 3 s."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
 """Stream time at the beginning of a run."""
+LANE_LIMITS: Final = (3, 8)
+"""Entries: a lane has about one in a second, and an entry point is away for up to three."""
 CLOSE: Final = say.Pushed(tuples=(), promise_us=CLOSED_US)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is given in a run, apart from its faults."""
+
+    limit: int | None = None
+    """Tuples that a log may hold; None for what the seed draws."""
+    lane_limit: int = 1_000
+    """Entries that a lane keeps for an entry point that is away."""
+    horizon_us: int | None = None
+    """How far a lane may be ahead of the slowest."""
+
+    @classmethod
+    def drawn(cls, seed: int) -> Setting:
+        """Each drawn apart, so that one more changes nothing of the others."""
+        return cls(
+            lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
+            horizon_us=Random(f"the horizon of {seed}").choice(HORIZONS_US),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,6 +90,8 @@ class Report:
     """How often an entry point that had lost its disk counted again for a lane."""
     held_back: int
     """How often a lane had to wait at the horizon."""
+    holes: int
+    """How often an entry point went on with a lane behind entries that its peers had forgotten."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -93,15 +117,13 @@ def simulate(
     faults: Iterable[Fault] = tuple(Fault),
     protocol: Protocol | None = None,
     troubles: Sequence[Trouble] | None = None,
-    limit: int | None = None,
-    horizon_us: int | None = None,
+    setting: Setting | None = None,
 ) -> Report:
-    """The run of this seed; what breaks is in the report. ``troubles``, the ``limit`` of the logs and the horizon
-    replace what the seed would draw: that makes a scenario."""
-    if troubles is None and horizon_us is None:
-        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
+    """The run of this seed; what breaks is in the report. ``troubles`` and ``setting`` replace what the seed would
+    draw: that makes a scenario."""
+    setting = setting or Setting.drawn(seed)
     with _without_collector():
-        return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
+        return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, setting).report()
 
 
 @contextmanager
@@ -124,16 +146,19 @@ class _Run:
         kinds: frozenset[Fault],
         protocol: Protocol,
         troubles: Sequence[Trouble] | None,
-        limit: int | None,
-        horizon_us: int | None,
+        setting: Setting,
     ) -> None:
         self._seed = seed
         self._world = World(seed)
         drawn_limit = self._world.random.choice((25, 60, 1_000))
-        limit = limit or drawn_limit
-        roles = _roles(limit, horizon_us)
+        limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
+        roles = _roles(limit, lane_limit, horizon_us)
         self._agreement = Agreement()
-        watchers: list[Watcher] = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        watchers: list[Watcher] = [
+            self._agreement,
+            Trimming(),
+            Memory(FULL * limit + ONE_BATCH, lane_limit, roles[CLIENT].origins),
+        ]
         if horizon_us is not None:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
             watchers.append(Ahead(self._agreement, tuple(LANES), horizon_us))
@@ -171,6 +196,7 @@ class _Run:
             cuts=self._observer.cuts,
             rejoined=self._observer.rejoined,
             held_back=self._observer.held_back,
+            holes=self._observer.holes,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -343,8 +369,8 @@ class _Run:
         self._world.after(trouble.for_us, lambda: self._network.heal(*pair))
 
 
-def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
-    """Who runs what, with logs of this limit, and lanes that stay together."""
+def _roles(limit: int, lane_limit: int, horizon_us: int | None) -> dict[str, Role]:
+    """Who runs what, with logs and lanes of these limits, and lanes that stay together."""
     query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
@@ -357,6 +383,7 @@ def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
             origins=tables,
             clients=frozenset({CLIENT}),
             limit=limit,
+            lane_limit=lane_limit,
             horizon_us=horizon_us,
             **what,
         )

@@ -23,11 +23,12 @@ class Serving:
     def forget(self) -> None:
         self._serving.clear()
 
-    def end(self) -> None:
-        """Tells all readers that no more comes."""
-        for reader, stream in self._serving:
-            self._process.send(reader, say.End(stream=stream))
-        self._serving.clear()
+    def end(self, stream: str | None = None) -> None:
+        """Tells all readers that no more comes, of this stream or of any."""
+        for reader, each in list(self._serving):
+            if stream in (None, each):
+                self._process.send(reader, say.End(stream=each))
+                del self._serving[reader, each]
 
     def lost(self, reader: str) -> None:
         for each, stream in list(self._serving):

@@ -129,3 +129,16 @@ class Tape:
     def begun_anew(self, incarnation: str) -> Tape:
         """The same contents and readers under another incarnation."""
         return replace(self, readers=replace(self.readers, incarnation=incarnation))
+
+    def with_hole(self, incarnation: str, floors: Punctuations) -> Tape:
+        """Some tuples below these times will never come: no reader, known or not, is vouched for below them."""
+        readers = {
+            name: replace(reader, floors=_largest(reader.floors, floors))
+            for name, reader in self.readers.readers.items()
+        }
+        trimmed = _largest(self.readers.trimmed, floors)
+        return replace(self, readers=replace(self.readers, incarnation=incarnation, readers=readers, trimmed=trimmed))
+
+
+def _largest(one: Punctuations, other: Punctuations) -> Punctuations:
+    return {**one, **{origin: max(time, one.get(origin, 0)) for origin, time in other.items()}}

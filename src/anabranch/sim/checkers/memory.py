@@ -1,4 +1,4 @@
-"""Memory is bounded: logs by their limit, remembered identities by what lies between punctuations."""
+"""Memory is bounded: logs and lanes by their limits, remembered identities by what lies between punctuations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,17 @@ SLACK: Final = 128
 """Identities that may be remembered too long: forgetting waits until it pays, and a batch comes before it."""
 
 
-class Memory:
-    """``most`` is what a log may hold; ``origins`` are those of each stream, in the order of their codes."""
+UNRELEASED: Final = 16
+"""Entries of a lane at most that wait for a majority, or were released by the last event."""
 
-    def __init__(self, most: int, origins: Mapping[str, tuple[str, ...]]) -> None:
+
+class Memory:
+    """``most`` is what a log may hold, and ``lane_limit`` what a lane keeps for an entry point that is away;
+    ``origins`` are those of each stream, in the order of their codes."""
+
+    def __init__(self, most: int, lane_limit: int, origins: Mapping[str, tuple[str, ...]]) -> None:
         self._most = most
+        self._most_entries = lane_limit + UNRELEASED
         self._origins = origins
         self._largest: dict[tuple[str, str], int] = {}
         self._seen: dict[tuple[str, str], tuple[Identities, Punctuations]] = {}
@@ -34,6 +40,10 @@ class Memory:
             self._look_at_logs(node, disk)
         if last is None or last.inlets is not disk.inlets:
             self._look_at_inlets(node, disk)
+
+        for origin, copy in disk.lanes.items():
+            if len(copy.entries) > self._most_entries:
+                raise Broken(f"{node} keeps {len(copy.entries)} entries of {origin}.")
 
     def _look_at_logs(self, node: str, disk: Disk) -> None:
         for stream, tape in disk.tapes.items():
