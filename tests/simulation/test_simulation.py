@@ -55,6 +55,8 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.rejoined for report in reports) > 50
     assert sum(report.held_back for report in reports) > 50
     assert sum(report.holes for report in reports) > 50
+    assert sum(report.moved for report in reports) > 20
+    assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
     assert min(report.tuples for report in reports) > 10  # a producer may die early
     assert sum(report.tuples for report in reports) > 100 * len(SEEDS)
@@ -109,6 +111,7 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
     ]
     setting = Setting(
         limit=scenario.get("limit"),
+        owned=scenario.get("owned", False),
         lane_limit=scenario.get("lane limit", 1_000),
         horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,
     )

@@ -10,6 +10,7 @@ from anabranch.core import horizon as horizons
 from anabranch.core import shared_lane as lanes
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
+from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
 from anabranch.sim.tape import Tape
@@ -35,10 +36,18 @@ class Entering:
             for source in set(role.lanes.values())
             if role.horizon_us is not None
         }
+        self._owning = Owning(
+            process,
+            role,
+            protocol,
+            lead=lambda origin: self._about_lane(origin, lanes.LeadWanted()),
+            enter=self._enter,
+        )
         self.forget()
 
     def forget(self) -> None:
         """It leads nothing, and nobody pushes here."""
+        self._owning.forget()
         self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
@@ -88,9 +97,43 @@ class Entering:
         elif push.place == copy.held + 1 and not self._role.is_full(
             self._process.memory.tapes[self._role.lanes[push.origin]]
         ):
-            self._about_lane(push.origin, lanes.Entered(contents=(_after(_last(copy), push.entry),)))
+            self._enter(push.origin, push.entry)
         elif push.place <= copy.released:
             self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def _enter(self, origin: str, entry: say.Pushed) -> None:
+        last = _last(self._process.memory.lanes[origin])
+        self._about_lane(origin, lanes.Entered(contents=(_after(last, entry),)))
+
+    def spoke(self, client: str, said: Said) -> None:
+        """From a plain client, or from an operator."""
+        origin, copy = said.origin, self._process.memory.lanes[said.origin]
+        if self._owning.leads(origin):
+            if isinstance(said, say.Say) and self._holds_back(origin, said):
+                self._process.send(client, say.Held(origin=origin, following=said.first))
+            elif not self._role.is_full(self._process.memory.tapes[self._role.lanes[origin]]):
+                self._owning.heard(client, said)
+        elif not copy.learns and not isinstance(said, say.Say) and self._nobody_leads(origin, copy):
+            self._owning.ask_to_lead(client, said)
+        else:
+            self._process.send(client, say.Refused(origin=origin))
+
+    def _nobody_leads(self, origin: str, copy: Copy) -> bool:
+        return copy.term == 0 or self._process.world.now_us - self._heard_us[origin] > SILENT_US
+
+    def _holds_back(self, origin: str, said: say.Say) -> bool:
+        source, latest_us = self._role.lanes[origin], max(row.time_us for row in said.rows)
+        return source in self._horizons and not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
+
+    def _may_enter(self, origin: str, promised_us: int, latest_us: int) -> bool:
+        source = self._role.lanes[origin]
+        if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
+            self._held_back.discard(origin)
+        elif origin not in self._held_back:
+            self._held_back.add(origin)
+            self._process.tell(f"holds {origin} back")
+            self._process.observer.holds_back()
+        return origin not in self._held_back
 
     def told(self, reader: str, said: say.Acknowledgement) -> None:
         """How far the slowest origin is for this reader."""
@@ -107,12 +150,7 @@ class Entering:
             last = _last(copy)
             promised_us = last.promise_us if last is not None else 0
             latest_us = max((each.stime for each in push.entry.tuples), default=0)
-            if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
-                self._held_back.discard(push.origin)
-            elif push.origin not in self._held_back:
-                self._held_back.add(push.origin)
-                self._process.tell(f"holds {push.origin} back")
-                self._process.observer.holds_back()
+            self._may_enter(push.origin, promised_us, latest_us)
         return push.origin in self._held_back
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
@@ -131,7 +169,7 @@ class Entering:
             disk = disk.with_tape(self._left_out(disk.tapes[source], origin, after))
         for entry in after.between(before.released, after.released):
             pushed = entry.content
-            raised = {origin: pushed.promise_us}
+            raised = {origin: pushed.promise_us} if pushed.promise_us else {}
             disk = disk.with_tape(disk.tapes[source].append(pushed.tuples, raised))
 
         def carry_out() -> None:
@@ -146,6 +184,8 @@ class Entering:
                         producer = self._producers.pop(origin, None)
                         if producer is not None:
                             self._process.send(producer, say.Refused(origin=origin))
+                    case lanes.Release() if self._owning.owns(origin):
+                        self._owning.released(origin)
                     case lanes.Release():
                         producer = self._producers.get(origin)
                         if producer is not None:
@@ -159,6 +199,15 @@ class Entering:
                         self._process.observer.counts_again()
 
         self._process.transact(disk, carry_out)
+        if self._owning.owns(origin):
+            self._follow_lead(origin, after, actions)
+
+    def _follow_lead(self, origin: str, copy: Copy, actions: list[lanes.Action[say.Pushed]]) -> None:
+        """The numbering of an owned lane goes with the lead."""
+        if any(isinstance(action, lanes.Lead) for action in actions):
+            self._owning.begins(origin, copy)
+        elif self._leading[origin] is None:
+            self._owning.ends(origin)
 
     def _forgetting(self, before: Copy, after: Copy) -> Copy:
         """Without the entries that every entry point has released, and the oldest if there are too many. What is

@@ -146,6 +146,8 @@ class Node:
                 self._entering.registered(sender, message.origin)
             case say.Push():
                 self._entering.pushed(sender, message)
+            case say.Hello() | say.Say() | say.CloseLane():
+                self._entering.spoke(sender, message)
             case say.Subscribe():
                 self._serving.subscribed(sender, message)
             case say.Reserve():

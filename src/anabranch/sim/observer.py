@@ -81,6 +81,8 @@ class Observer:
         self.rejoined = 0
         self.held_back = 0
         self.holes = 0
+        self.moves = 0
+        self.repeated = 0
 
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
@@ -114,6 +116,12 @@ class Observer:
 
     def holds_back(self) -> None:
         self.held_back += 1
+
+    def moves_on(self) -> None:
+        self.moves += 1
+
+    def knows_again(self) -> None:
+        self.repeated += 1
 
     def leaves_out(self) -> None:
         self.holes += 1

@@ -8,6 +8,7 @@ from typing import Final
 
 from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
+from anabranch.core.lane_state import LaneRules
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
@@ -82,6 +83,8 @@ class Role:
     clients: frozenset[str] = frozenset()
     limit: int = 150
     """Tuples that a log may hold before its slowest reader is cut off."""
+    owned: Mapping[str, LaneRules] = field(default_factory=dict)
+    """The lanes that their entry point numbers, for plain clients."""
     lane_limit: int = 1_000
     """Entries of a lane that are kept for an entry point that is away."""
     horizon_us: int | None = None
@@ -107,6 +110,8 @@ class Protocol:
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
     horizon: type[Horizon] = Horizon
+    keeps_clients: bool = True
+    """Whether a new leader of an owned lane knows its clients again."""
     forgets_entries: bool = True
     """Whether an entry point forgets what all of them have released of a lane, and what is too much."""
     tells_of_holes: bool = True
