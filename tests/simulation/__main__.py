@@ -18,7 +18,7 @@ def main() -> int:
     options = parser.parse_args()
     began = time.monotonic()
     faults: Counter[str] = Counter()
-    tuples = rebuilds = cuts = rejoined = held_back = 0
+    tuples = rebuilds = cuts = rejoined = held_back = holes = moved = repeated = 0
     broken: list[Report] = []
     seeds = range(options.first, options.first + options.seeds)
     with multiprocessing.Pool() as pool:
@@ -26,6 +26,7 @@ def main() -> int:
             faults += report.faults
             tuples, rebuilds, cuts = tuples + report.tuples, rebuilds + report.rebuilds, cuts + report.cuts
             rejoined, held_back = rejoined + report.rejoined, held_back + report.held_back
+            holes, moved, repeated = holes + report.holes, moved + report.moved, repeated + report.repeated
             if report.broken:
                 broken.append(report)
                 print(f"seed {report.seed}: {report.broken}", flush=True)
@@ -33,6 +34,8 @@ def main() -> int:
                 print(f"{number:,} of {options.seeds:,} seeds, {time.monotonic() - began:.0f} s", flush=True)
     print(f"{tuples:,} tuples, {rebuilds:,} rebuilds, {cuts:,} readers cut off")
     print(f"{rejoined:,} lanes rejoined after a lost disk, {held_back:,} held back at the horizon")
+    print(f"{holes:,} holes where an entry point lacked what its peers had forgotten")
+    print(f"{moved:,} plain clients went on at a peer, {repeated:,} times a lane knew again what they said")
     print(", ".join(f"{count:,} x {fault}" for fault, count in sorted(faults.items())))
     for report in broken[:1]:
         print(*report.trace[-60:], sep="\n")

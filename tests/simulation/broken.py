@@ -69,6 +69,9 @@ BROKEN = {
     "present punctuation in the subscription reply": Protocol(promises_in_order=False),
     "entries shown before a peer has them": Protocol(lane=Hasty),
     "a vote without memory": Protocol(lane=Trusting),
+    "clients forgotten by a new leader": Protocol(keeps_clients=False),
+    "entries of a lane kept for ever": Protocol(forgets_entries=False),
+    "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

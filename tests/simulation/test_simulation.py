@@ -13,7 +13,7 @@ import pytest
 
 from anabranch.sim.faults import Fault, Trouble
 from anabranch.sim.role import Protocol
-from anabranch.sim.run import Report, simulate
+from anabranch.sim.run import Report, Setting, simulate
 from anabranch.sim.world import SECOND
 from tests.simulation.broken import BROKEN
 
@@ -28,7 +28,10 @@ NOTICED_BY = {
 }
 """Seeds to try first: most of the others do not notice it."""
 
-SHOWN_BY = {"a vote without memory": "forgetful-entry-point-votes.toml"}
+SHOWN_BY = {
+    "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
+    "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "without faults it would be"),
+}
 """What random faults hardly ever show: several things must happen within a second."""
 
 SCENARIO_DIRECTORY = Path(__file__).with_name("scenarios")
@@ -51,6 +54,9 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.rebuilds for report in reports) > 20
     assert sum(report.rejoined for report in reports) > 50
     assert sum(report.held_back for report in reports) > 50
+    assert sum(report.holes for report in reports) > 50
+    assert sum(report.moved for report in reports) > 20
+    assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
     assert min(report.tuples for report in reports) > 10  # a producer may die early
     assert sum(report.tuples for report in reports) > 100 * len(SEEDS)
@@ -59,9 +65,10 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
 @pytest.mark.parametrize("rule", BROKEN)
 def test_a_broken_rule_is_noticed(rule: str) -> None:
     if rule in SHOWN_BY:
-        broken = play(SCENARIO_DIRECTORY / SHOWN_BY[rule], BROKEN[rule]).broken
+        scenario, story = SHOWN_BY[rule]
+        broken = play(SCENARIO_DIRECTORY / scenario, BROKEN[rule]).broken
         assert broken is not None
-        assert "released" in broken
+        assert story in broken
         return
     faults = AT_THE_ENTRANCE if rule == "entries shown before a peer has them" else tuple(Fault)
     seeds = (NOTICED_BY.get(rule, 0), *range(60))
@@ -102,9 +109,13 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         )
         for each in scenario["troubles"]
     ]
-    horizon_us = round(scenario["horizon"] * SECOND) if "horizon" in scenario else None
-    limit = scenario.get("limit")
-    return simulate(scenario["seed"], troubles=troubles, limit=limit, horizon_us=horizon_us, protocol=protocol)
+    setting = Setting(
+        limit=scenario.get("limit"),
+        owned=scenario.get("owned", False),
+        lane_limit=scenario.get("lane limit", 1_000),
+        horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,
+    )
+    return simulate(scenario["seed"], troubles=troubles, setting=setting, protocol=protocol)
 
 
 @pytest.mark.parametrize("path", SCENARIOS, ids=lambda path: path.stem)

@@ -57,7 +57,7 @@ class _Run:
 
     @classmethod
     def of(cls, keys: Keys, header: Header) -> _Run:
-        order = np.argsort(keys, kind="stable")
+        order = keys.argsort(kind="stable")
         return cls(keys[order], header.take(order))
 
     def __len__(self) -> int:
@@ -73,16 +73,16 @@ class _Run:
     def has(self, keys: Keys, header: Header) -> Mask:
         """Which of these are among them."""
         found = np.zeros(len(keys), dtype=np.bool_)
-        places = np.searchsorted(self.keys, keys)
-        asked = np.arange(len(keys))
+        places = self.keys.searchsorted(keys)
+        last = len(self) - 1
+        asked = (self.keys[np.minimum(places, last)] == keys).nonzero()[0]
+        places = places[asked]
         while len(asked):  # once, unless two identities have the same key
-            inside = places < len(self)
-            asked, places = asked[inside], places[inside]
-            hit = self.keys[places] == keys[asked]
-            asked, places = asked[hit], places[hit]
             same = _equal(self.header.take(places), header.take(asked))
             found[asked[same]] = True
             asked, places = asked[~same], places[~same] + 1
+            hit = (places <= last) & (self.keys[np.minimum(places, last)] == keys[asked])
+            asked, places = asked[hit], places[hit]
         return found
 
 
@@ -98,20 +98,27 @@ class Identities:
 
     def admit(self, header: Header) -> tuple[Mask, Identities]:
         """Which of these tuples come for the first time, and all identities with theirs."""
+        if not len(header):
+            return np.empty(0, dtype=np.bool_), self
         keys = _mixed(header)
-        fresh = _first_of_equals(keys, header)
-        for run in self._runs:
-            fresh &= ~run.has(keys, header)
-        if not fresh.any():
+        order = keys.argsort(kind="stable")
+        ordered = keys[order]
+        fresh = _first_of_equals(ordered, header)
+        for known in self._runs:
+            fresh &= ~known.has(keys, header)
+        count = np.count_nonzero(fresh)
+        if not count:
             return fresh, self
-        runs = [*self._runs, _Run.of(keys[fresh], header.take(fresh))]
+        all_new = count == len(fresh)
+        run = _Run(ordered, header.take(order)) if all_new else _Run.of(keys[fresh], header.take(fresh))
+        runs = [*self._runs, run]
         while len(runs) > 1 and len(runs[-2]) < 2 * len(runs[-1]):
             runs[-2:] = [runs[-2].with_run(runs[-1])]
         return fresh, Identities(tuple(runs), self._pruned_at)
 
     def at_or_above(self, times: Longs) -> int:
         """How many of them are not below the time of their origin."""
-        return sum(int(run.header.at_or_above(times).sum()) for run in self._runs)
+        return sum(int(np.count_nonzero(run.header.at_or_above(times))) for run in self._runs)
 
     def forget_below(self, times: Longs) -> Identities:
         """Without those below the time of their origin, or most of them: it waits until it pays."""
@@ -126,11 +133,10 @@ def times_of(punctuations: Mapping[str, int], origins: tuple[str, ...]) -> Longs
     return np.array([punctuations.get(origin, 0) for origin in origins], dtype=np.int64)
 
 
-def _first_of_equals(keys: Keys, header: Header) -> Mask:
-    """False for a tuple that stands in the same batch before itself."""
-    first = np.ones(len(keys), dtype=np.bool_)
-    order = np.argsort(keys, kind="stable")
-    if not (keys[order[1:]] == keys[order[:-1]]).any():
+def _first_of_equals(ordered: Keys, header: Header) -> Mask:
+    """False for a tuple that stands in the same batch before itself; ``ordered`` are the keys of the batch, sorted."""
+    first = np.ones(len(ordered), dtype=np.bool_)
+    if not np.count_nonzero(ordered[1:] == ordered[:-1]):
         return first
     seen: set[tuple[int, int, int]] = set()  # a batch with such a pair is rare: no replica sends one
     for index, identity in enumerate(zip(header.origins, header.stimes, header.tids, strict=True)):

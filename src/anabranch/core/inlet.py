@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -106,6 +107,7 @@ Action = AppendToJournal | Acknowledge | SubscribeAgain | RebuildFromPeer
 Step = tuple[InletState, list[Action]]
 
 NEW_READER = InletState()
+_NONE: Final = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,11 +189,16 @@ class Inlet:
 
     def _first_arrivals(self, state: InletState, header: Header, seen: int) -> tuple[npt.NDArray[np.int64], Identities]:
         """The tuples that no copy has brought before, by index."""
+        if seen >= len(header):
+            return _NONE, state.remembered
         times = times_of(state.punctuations, self.origins)
         wanted = header.at_or_above(times)
-        wanted[:seen] = False
-        candidates = np.flatnonzero(wanted)
-        fresh, remembered = state.remembered.admit(header.take(candidates))
+        if seen > 0:
+            wanted[:seen] = False
+        candidates = wanted.nonzero()[0]
+        fresh, remembered = state.remembered.admit(
+            header if len(candidates) == len(header) else header.take(candidates)
+        )
         return candidates[fresh], remembered
 
     def _raised(
@@ -201,7 +208,7 @@ class Inlet:
         acknowledge: str | None = None,
     ) -> Step:
         """With the punctuations that the copies may vouch for now."""
-        take = np.empty(0, np.int64) if take is None else take
+        take = _NONE if take is None else take
         before = state.punctuations
         raised = {
             origin: time

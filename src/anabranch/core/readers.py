@@ -173,13 +173,13 @@ class Readers:
         known = state.readers.get(event.reader)
         if known is None or known.life != event.life or event.position.incarnation != state.incarnation:
             return state  # late news from another life, of the reader or of the log
-        check(event.position.id <= state.last_id, f"{event.reader} acknowledged {event.position} of log {self.log}.")
-        reader = replace(
-            known,
-            acknowledged=max(known.acknowledged, event.position.id),
-            cut_off=known.cut_off and _lacks(event.punctuations, known.floors),
-        )
-        return _with_reader(state, event.reader, reader)
+        if event.position.id > state.last_id:
+            check(False, f"{event.reader} acknowledged {event.position} of log {self.log}.")
+        acknowledged = max(known.acknowledged, event.position.id)
+        cut_off = known.cut_off and _lacks(event.punctuations, known.floors)
+        if acknowledged == known.acknowledged and cut_off == known.cut_off:
+            return state  # it says again what it said before
+        return _with_reader(state, event.reader, replace(known, acknowledged=acknowledged, cut_off=cut_off))
 
     def _subscribed(self, state: ReadersState, event: ReaderSubscribed) -> Step:
         known = state.readers.get(event.reader, Reader(floors=state.trimmed))
@@ -219,9 +219,10 @@ class Readers:
                 state = _with_reader(state, name, replace(state.readers[name], cut_off=True))
                 actions.append(CutOff(reader=name))
         holding = [reader.acknowledged for reader in state.readers.values() if not reader.cut_off]
-        doomed = [mark for mark in state.marks if holding and mark.last_id <= min(holding)]
-        if not doomed:
+        held = min(holding, default=0)
+        if not holding or not state.marks or state.marks[0].last_id > held:
             return state, actions
+        doomed = [mark for mark in state.marks if mark.last_id <= held]
         last_id = doomed[-1].last_id
         readers = {
             name: replace(reader, floors=_raised(reader.floors, [m for m in doomed if m.last_id > reader.acknowledged]))

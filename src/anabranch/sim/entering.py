@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -9,28 +10,44 @@ from anabranch.core import horizon as horizons
 from anabranch.core import shared_lane as lanes
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
+from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
+from anabranch.sim.tape import Tape
 from anabranch.sim.world import MS
+
+Copy = LaneCopy[say.Pushed]
 
 SILENT_US: Final = 2_000 * MS
 """How long a leader may be silent, at least, before somebody asks to lead in its place."""
 
 
 class Entering:
-    def __init__(self, process: Process, role: Role, protocol: Protocol) -> None:
+    """``on_hole`` is told of a log that goes on without something that its readers may lack."""
+
+    def __init__(self, process: Process, role: Role, protocol: Protocol, *, on_hole: Callable[[str], None]) -> None:
         self._process = process
+        self._on_hole = on_hole
         self._role = role
+        self._protocol = protocol
         self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
         self._horizons = {
             source: protocol.horizon(role.horizon_us, (role.readers[source],))
             for source in set(role.lanes.values())
             if role.horizon_us is not None
         }
+        self._owning = Owning(
+            process,
+            role,
+            protocol,
+            lead=lambda origin: self._about_lane(origin, lanes.LeadWanted()),
+            enter=self._enter,
+        )
         self.forget()
 
     def forget(self) -> None:
         """It leads nothing, and nobody pushes here."""
+        self._owning.forget()
         self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
@@ -80,9 +97,43 @@ class Entering:
         elif push.place == copy.held + 1 and not self._role.is_full(
             self._process.memory.tapes[self._role.lanes[push.origin]]
         ):
-            self._about_lane(push.origin, lanes.Entered(contents=(push.entry,)))
+            self._enter(push.origin, push.entry)
         elif push.place <= copy.released:
             self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+
+    def _enter(self, origin: str, entry: say.Pushed) -> None:
+        last = _last(self._process.memory.lanes[origin])
+        self._about_lane(origin, lanes.Entered(contents=(_after(last, entry),)))
+
+    def spoke(self, client: str, said: Said) -> None:
+        """From a plain client, or from an operator."""
+        origin, copy = said.origin, self._process.memory.lanes[said.origin]
+        if self._owning.leads(origin):
+            if isinstance(said, say.Say) and self._holds_back(origin, said):
+                self._process.send(client, say.Held(origin=origin, following=said.first))
+            elif not self._role.is_full(self._process.memory.tapes[self._role.lanes[origin]]):
+                self._owning.heard(client, said)
+        elif not copy.learns and not isinstance(said, say.Say) and self._nobody_leads(origin, copy):
+            self._owning.ask_to_lead(client, said)
+        else:
+            self._process.send(client, say.Refused(origin=origin))
+
+    def _nobody_leads(self, origin: str, copy: Copy) -> bool:
+        return copy.term == 0 or self._process.world.now_us - self._heard_us[origin] > SILENT_US
+
+    def _holds_back(self, origin: str, said: say.Say) -> bool:
+        source, latest_us = self._role.lanes[origin], max(row.time_us for row in said.rows)
+        return source in self._horizons and not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
+
+    def _may_enter(self, origin: str, promised_us: int, latest_us: int) -> bool:
+        source = self._role.lanes[origin]
+        if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
+            self._held_back.discard(origin)
+        elif origin not in self._held_back:
+            self._held_back.add(origin)
+            self._process.tell(f"holds {origin} back")
+            self._process.observer.holds_back()
+        return origin not in self._held_back
 
     def told(self, reader: str, said: say.Acknowledgement) -> None:
         """How far the slowest origin is for this reader."""
@@ -90,31 +141,35 @@ class Entering:
             event = horizons.SlowestTold(reader=reader, time_us=said.slowest_us)
             self._told[said.stream] = self._horizons[said.stream].handle(self._told[said.stream], event)
 
-    def _waits_for_others(self, push: say.Push, copy: LaneCopy[say.Pushed]) -> bool:
+    def _waits_for_others(self, push: say.Push, copy: Copy) -> bool:
         """Whether the entry, or one before it, is beyond the horizon."""
         source = self._role.lanes[push.origin]
         if source not in self._horizons or push.place <= copy.held:
             return False
         if push.place == copy.held + 1:
-            promised_us = copy.entries[-1].content.promise_us if copy.entries else 0
+            last = _last(copy)
+            promised_us = last.promise_us if last is not None else 0
             latest_us = max((each.stime for each in push.entry.tuples), default=0)
-            if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
-                self._held_back.discard(push.origin)
-            elif push.origin not in self._held_back:
-                self._held_back.add(push.origin)
-                self._process.tell(f"holds {push.origin} back")
-                self._process.observer.holds_back()
+            self._may_enter(push.origin, promised_us, latest_us)
         return push.origin in self._held_back
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
         """One transaction: the copy of the lane, and the log with what is released of it."""
         before = self._process.memory.lanes[origin]
         after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
-        disk = replace(self._process.memory, lanes={**self._process.memory.lanes, origin: after})
+        after = self._forgetting(before, after)
+        if after is before and not actions:
+            return
+        disk = self._process.memory.with_lane(origin, after)
+        if not actions and _same_but_for_what_is_kept(before, after):
+            self._process.memory = disk  # durable with the next transaction
+            return
         source = self._role.lanes[origin]
+        if any(isinstance(action, lanes.BeginAt) for action in actions):
+            disk = disk.with_tape(self._left_out(disk.tapes[source], origin, after))
         for entry in after.between(before.released, after.released):
             pushed = entry.content
-            raised = {origin: pushed.promise_us}
+            raised = {origin: pushed.promise_us} if pushed.promise_us else {}
             disk = disk.with_tape(disk.tapes[source].append(pushed.tuples, raised))
 
         def carry_out() -> None:
@@ -129,16 +184,46 @@ class Entering:
                         producer = self._producers.pop(origin, None)
                         if producer is not None:
                             self._process.send(producer, say.Refused(origin=origin))
+                    case lanes.Release() if self._owning.owns(origin):
+                        self._owning.released(origin)
                     case lanes.Release():
                         producer = self._producers.get(origin)
                         if producer is not None:
                             self._process.send(producer, say.Accepted(origin=origin, through=action.through))
+                    case lanes.BeginAt():
+                        self._process.tell(f"goes on with {origin} after {action.place}: its peers have forgotten more")
+                        self._process.observer.leaves_out()
+                        self._on_hole(source)
                     case lanes.CountAgain():
                         self._process.tell(f"counts again for {origin} in term {action.term}")
                         self._process.observer.counts_again()
 
-        if after is not before or actions:
-            self._process.transact(disk, carry_out)
+        self._process.transact(disk, carry_out)
+        if self._owning.owns(origin):
+            self._follow_lead(origin, after, actions)
+
+    def _follow_lead(self, origin: str, copy: Copy, actions: list[lanes.Action[say.Pushed]]) -> None:
+        """The numbering of an owned lane goes with the lead."""
+        if any(isinstance(action, lanes.Lead) for action in actions):
+            self._owning.begins(origin, copy)
+        elif self._leading[origin] is None:
+            self._owning.ends(origin)
+
+    def _forgetting(self, before: Copy, after: Copy) -> Copy:
+        """Without the entries that every entry point has released, and the oldest if there are too many. What is
+        released now is still to be read."""
+        if not self._protocol.forgets_entries:
+            return after
+        through = max(after.everywhere, after.held - self._role.lane_limit)
+        return after.trim(min(through, before.released))
+
+    def _left_out(self, tape: Tape, origin: str, copy: Copy) -> Tape:
+        """The log goes on behind a hole, of which all readers hear: what was in it they have from another copy."""
+        assert copy.base is not None
+        if not self._protocol.tells_of_holes:
+            return tape
+        incarnation = f"{self._process.memory.life}+{self._process.world.now_us}"
+        return tape.with_hole(incarnation, {origin: copy.base.top_us + 1}).append((), {origin: copy.base.promise_us})
 
     def look_after(self) -> None:
         """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
@@ -155,7 +240,27 @@ class Entering:
                 self._heard_us[origin] = self._process.world.now_us
                 self._about_lane(origin, lanes.LeadWanted())
 
-    def _wants_a_leader(self, origin: str, copy: LaneCopy[say.Pushed]) -> bool:
+    def _wants_a_leader(self, origin: str, copy: Copy) -> bool:
         asked_us = self._asked_us.get(origin)
         asked_lately = asked_us is not None and self._process.world.now_us - asked_us < SILENT_US
         return copy.held > copy.released or asked_lately
+
+
+def _last(copy: Copy) -> say.Pushed | None:
+    """What stands at the last place of a lane."""
+    return copy.entries[-1].content if copy.entries else copy.base
+
+
+def _after(last: say.Pushed | None, entry: say.Pushed) -> say.Pushed:
+    """The entry, with the largest stream time up to it."""
+    before_us = last.top_us if last is not None else 0
+    return replace(entry, top_us=max([before_us, *(each.stime for each in entry.tuples)]))
+
+
+def _same_but_for_what_is_kept(before: Copy, after: Copy) -> bool:
+    """Whether nothing is lost if this is forgotten: how far all have released is heard again."""
+    one, other = (
+        (copy.term, copy.leader, copy.voted_for, copy.held, copy.released, copy.learns, copy.lives)
+        for copy in (before, after)
+    )
+    return one == other

@@ -39,6 +39,9 @@ class Fault(Enum):
         return self.value
 
 
+LINKS: Final = (Fault.BROKEN_CONNECTION, Fault.CUT, Fault.SLOW_LINK)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trouble:
     """One fault. ``other`` is the far end of a link."""
@@ -59,10 +62,11 @@ def random_troubles(
     fragments: tuple[tuple[str, ...], ...],
     entries: tuple[str, ...],
     producers: tuple[str, ...],
+    plain: tuple[str, ...],
     client: str,
     kinds: frozenset[Fault],
 ) -> list[Trouble]:
-    """Troubles in the order of their times."""
+    """Troubles in the order of their times. ``plain`` are those of the producers that are plain clients."""
     random = world.random
     ordered = [kind for kind in Fault if kind in kinds]
     troubles: list[Trouble] = []
@@ -84,12 +88,13 @@ def random_troubles(
             troubles.append(Trouble(fault=fault, at_us=now_us, for_us=for_us, node=random.choice(replicas)))
             now_us += for_us + 4 * SECOND * (fault is Fault.DISK_LOSS)
     nodes = [*(node for replicas in fragments for node in replicas), *entries, client]
-    for kind in (Fault.BROKEN_CONNECTION, Fault.CUT, Fault.SLOW_LINK):
+    for kind in LINKS:
         for _ in range(random.randrange(4) if kind in kinds else 0):
             one, other = random.sample(nodes, 2)
             at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(100 * MS, 4 * SECOND)
             troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=one, other=other))
     troubles += _of_entry_points(world, entries, producers, kinds)
+    troubles += _of_plain_clients(world, entries, plain, kinds)
     return sorted(troubles, key=lambda trouble: trouble.at_us)
 
 
@@ -121,6 +126,21 @@ def _of_entry_points(
     if last is not None:
         node = random.choice(entries if last is Fault.ENTRY_DEAD else producers)
         troubles.append(Trouble(fault=last, at_us=end_us, for_us=0, node=node))
+    return troubles
+
+
+def _of_plain_clients(
+    world: World, entries: tuple[str, ...], plain: tuple[str, ...], kinds: frozenset[Fault]
+) -> list[Trouble]:
+    """Their links to entry points: an answer that is lost or late makes them say again what was kept. Drawn apart."""
+    random = Random(f"the links of plain clients in {world.seed}")
+    passing = [kind for kind in LINKS if kind in kinds]
+    troubles: list[Trouble] = []
+    for node in plain:
+        for _ in range(random.randrange(2, 8) if passing else 0):
+            fault, other = random.choice(passing), random.choice(entries)
+            at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(500 * MS, 6 * SECOND)
+            troubles.append(Trouble(fault=fault, at_us=at_us, for_us=for_us, node=node, other=other))
     return troubles
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from anabranch.core.lane_state import LaneState
 from anabranch.core.rebuild import Places
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
@@ -14,10 +15,18 @@ from anabranch.reference.tuples import Tuple
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pushed:
-    """One entry of a lane: tuples, and what the lane promises after them."""
+    """One entry of a lane: tuples, what the lane promises after them, and the largest stream time of any tuple up to
+    here, in this entry or an earlier one."""
 
     tuples: tuple[Tuple, ...]
     promise_us: int
+    top_us: int = 0
+    late: tuple[Tuple, ...] = ()
+    """Rows that came too late, in a lane that its entry point numbers."""
+    state: LaneState | None = None
+    """Of such a lane, after the entry."""
+    sent: tuple[str, int] | None = None
+    """Which plain client said it, and its own number of the first row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +70,55 @@ class Held:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused:
     """Not here, or not now: register again, here or elsewhere."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What a plain client says: a time, and columns. Number and stream time are the lane's."""
+
+    time_us: int
+    values: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """From a plain client: with a session, it goes on with that one; without, it asks for a new one."""
+
+    origin: str
+    session: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Welcome:
+    """``following`` is the client's next number."""
+
+    origin: str
+    session: int
+    following: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Say:
+    """Rows of a plain client, which it numbers from ``first`` on."""
+
+    origin: str
+    session: int
+    first: int
+    rows: tuple[Row, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expired:
+    """The session is not known, or not any more."""
+
+    origin: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CloseLane:
+    """From an operator."""
 
     origin: str
 

@@ -41,6 +41,7 @@ class Network:
     def __init__(self, world: World) -> None:
         self._world = world
         self._links: dict[tuple[str, str], _Link] = {}
+        """By both ends, in either order."""
         self._ends: dict[str, _End] = {}
         self._due: dict[tuple[str, str], int] = {}
         """Per direction, when the last message on the way arrives."""
@@ -52,17 +53,16 @@ class Network:
         link = self._link(sender, receiver)
         if link.cut:
             return
-        random = self._world.random
-        delay_us = (link.delay_us + random.randrange(link.jitter_us + 1)) * link.slow
-        due_us = max(self._world.now_us + delay_us, self._due.get((sender, receiver), 0))
-        self._due[sender, receiver] = due_us
+        now_us, direction = self._world.now_us, (sender, receiver)
+        delay_us = (link.delay_us + self._world.random.randrange(link.jitter_us + 1)) * link.slow
+        due_us = self._due[direction] = max(now_us + delay_us, self._due.get(direction, 0))
         connection = link.connection
 
         def arrive() -> None:
             if link.connection == connection and not link.cut:
                 self._ends[receiver].receive(sender, message)
 
-        self._world.after(due_us - self._world.now_us, arrive)
+        self._world.after(due_us - now_us, arrive)
 
     # --- faults ----------------------------------------------------------------------------------------------------
 
@@ -92,8 +92,9 @@ class Network:
                 self.break_connection(node, other)
 
     def _link(self, one: str, other: str) -> _Link:
-        pair = (min(one, other), max(one, other))
-        if pair not in self._links:
+        link = self._links.get((one, other))
+        if link is None:
             random = self._world.random
-            self._links[pair] = _Link(random.randrange(1, 60) * MS, random.randrange(1, 30) * MS)
-        return self._links[pair]
+            link = _Link(random.randrange(1, 60) * MS, random.randrange(1, 30) * MS)
+            self._links[one, other] = self._links[other, one] = link
+        return link

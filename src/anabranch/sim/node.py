@@ -36,7 +36,7 @@ class Node:
         self._protocol = protocol
         self._reading = Reading(self.process, role, protocol, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
-        self._entering = Entering(self.process, role, protocol)
+        self._entering = Entering(self.process, role, protocol, on_hole=self._serving.end)
         self._working = Working(self.process, role)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self.start)
         self.process.on_commit = self._serving.feed
@@ -51,9 +51,11 @@ class Node:
             part.forget()
         self._working.begin()
         self.process.tell("starts")
-        self.process.every(RETRY_US, self._subscribe)
+        if self.role.upstream:
+            self.process.every(RETRY_US, self._subscribe)
         self.process.every(TRIM_US, self._trim)
-        self.process.every(RETRY_US, self._entering.look_after)
+        if self.role.lanes:
+            self.process.every(RETRY_US, self._entering.look_after)
         self._subscribe()
         self._work()
 
@@ -133,23 +135,25 @@ class Node:
                 self._rebuilding.handle(rebuild.SnapshotArrived(peer=sender, life=message.life), message)
             case _ if self._rebuilding.under_way:
                 pass  # who asks a node that is rebuilt asks again
+            case say.Tuples():  # what comes most often is asked for first
+                self._reading.arrived(sender, message)
+            case say.Acknowledgement():
+                self._serving.acknowledged(sender, message)
+                self._entering.told(sender, message)
+            case say.BetweenEntryPoints():
+                self._entering.heard(message.origin, message.message)
             case say.Register():
                 self._entering.registered(sender, message.origin)
             case say.Push():
                 self._entering.pushed(sender, message)
-            case say.BetweenEntryPoints():
-                self._entering.heard(message.origin, message.message)
+            case say.Hello() | say.Say() | say.CloseLane():
+                self._entering.spoke(sender, message)
             case say.Subscribe():
                 self._serving.subscribed(sender, message)
-            case say.Acknowledgement():
-                self._serving.acknowledged(sender, message)
-                self._entering.told(sender, message)
             case say.Reserve():
                 self._serving.reserved(sender, message)
             case say.Answer():
                 self._reading.answered(sender, message)
-            case say.Tuples():
-                self._reading.arrived(sender, message)
             case say.End():
                 self._reading.lost(sender, message.stream)
             case say.AskPlaces():

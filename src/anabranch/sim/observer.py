@@ -80,12 +80,18 @@ class Observer:
         self.rebuilds = 0
         self.rejoined = 0
         self.held_back = 0
+        self.holes = 0
+        self.moves = 0
+        self.repeated = 0
 
     def committed(self, node: str, before: Disk, after: Disk) -> None:
         if before.life == after.life:
             for stream, tape in after.tapes.items():
-                promised = before.tapes[stream].promises
-                for segment in tape.between(before.tapes[stream].end_seq, tape.end_seq):
+                earlier = before.tapes[stream]
+                if tape.end_seq == earlier.end_seq:
+                    continue
+                promised = earlier.promises
+                for segment in tape.between(earlier.end_seq, tape.end_seq):
                     self._note(node, stream, segment, promised, is_inlet=stream in after.inlets)
                     promised = segment.promises
         for watcher in self._watchers:
@@ -110,6 +116,15 @@ class Observer:
 
     def holds_back(self) -> None:
         self.held_back += 1
+
+    def moves_on(self) -> None:
+        self.moves += 1
+
+    def knows_again(self) -> None:
+        self.repeated += 1
+
+    def leaves_out(self) -> None:
+        self.holes += 1
 
     def counts_again(self) -> None:
         self.rejoined += 1

@@ -70,7 +70,7 @@ class Process:
 
     def later(self, delay_us: int, apply: Apply) -> None:
         run = self._runs
-        self.world.after(delay_us, lambda: self._when_awake(lambda: self._in_run(run, apply)))
+        self.world.after(delay_us, lambda: self._when_awake(run, apply))
 
     def every(self, interval_us: int, apply: Apply) -> None:
         def again() -> None:
@@ -82,9 +82,8 @@ class Process:
 
     def hear(self, handle: Apply) -> None:
         """A message has come: it is handled at once, or when the process is awake."""
-        run = self._runs
         if self.up:
-            self._when_awake(lambda: self._in_run(run, handle))
+            self._when_awake(self._runs, handle)
 
     def send(self, to: str, message: Any) -> None:
         self._network.send(self.name, to, message)
@@ -92,15 +91,12 @@ class Process:
     def tell(self, what: str) -> None:
         self.world.tell(self.name, what)
 
-    def _in_run(self, run: int, apply: Apply) -> None:
-        if self.up and self._runs == run:
+    def _when_awake(self, run: int, apply: Apply) -> None:
+        """Now or later, but only in the run in which it was planned."""
+        if self._paused is not None:
+            self._paused.append(lambda: self._when_awake(run, apply))
+        elif self.up and self._runs == run:
             apply()
-
-    def _when_awake(self, apply: Apply) -> None:
-        if self._paused is None:
-            apply()
-        else:
-            self._paused.append(apply)
 
     # --- what befalls it -------------------------------------------------------------------------------------------
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from anabranch.core import inlet as inlets
 from anabranch.core.horizon import slowest_of
-from anabranch.core.identities import Header
+from anabranch.core.identities import NO_TUPLES, Header
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
@@ -39,6 +38,9 @@ class Reading:
         self._news = news
         self._rebuild = rebuild
         self._inlets = {stream: protocol.inlet(stream, role.origins[stream]) for stream in role.upstream}
+        self._codes = {
+            stream: {origin: code for code, origin in enumerate(role.origins[stream])} for stream in role.upstream
+        }
         self._reading: dict[tuple[str, str], bool] = {}
         self._orphaned_since: int | None = None
 
@@ -120,7 +122,7 @@ class Reading:
         self._into_inlet(answer.stream, event, ())
 
     def arrived(self, copy: str, arrived: say.Tuples) -> None:
-        codes = {origin: code for code, origin in enumerate(self._role.origins[arrived.stream])}
+        codes = self._codes[arrived.stream]
         event = inlets.TuplesArrived(
             copy=copy,
             incarnation=arrived.incarnation,
@@ -129,7 +131,9 @@ class Reading:
                 np.array([codes[each.origin] for each in arrived.tuples], np.int32),
                 np.array([each.stime for each in arrived.tuples], np.int64),
                 np.array([each.tid for each in arrived.tuples], np.int64),
-            ),
+            )
+            if arrived.tuples
+            else NO_TUPLES,
             promises=arrived.promises,
         )
         self._into_inlet(arrived.stream, event, arrived.tuples)
@@ -138,7 +142,7 @@ class Reading:
         """One transaction: the inlet's state and what it lets through."""
         before = self._process.memory.inlets[stream]
         after, actions = self._inlets[stream].handle(before, event)
-        disk = replace(self._process.memory, inlets={**self._process.memory.inlets, stream: after})
+        disk = self._process.memory.with_inlet(stream, after)
         acknowledgements: list[inlets.Acknowledge] = []
         for action in actions:
             match action:

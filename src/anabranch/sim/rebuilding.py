@@ -38,7 +38,8 @@ class Rebuilding:
 
     def new_life(self) -> str:
         self.births += 1
-        return f"{self._process.name}.{self.births if self._protocol.reserves else 1}"
+        keeps_its_life = self._role.stages and not self._protocol.reserves
+        return f"{self._process.name}.{1 if keeps_its_life else self.births}"
 
     def begin(self, reason: str) -> None:
         if not self._role.stages or self._state is not None:

@@ -6,13 +6,16 @@ whose replicas emit in other orders, and windows above it that close by punctuat
 
 from __future__ import annotations
 
+import gc
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
+from anabranch.core.lane_state import LaneRules
 from anabranch.model.names import internal_stream
 from anabranch.model.times import CLOSED_US
 from anabranch.query.boxes import Arrow, Diagram
@@ -22,6 +25,7 @@ from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.agreement import Agreement
 from anabranch.sim.checkers.ahead import Ahead
+from anabranch.sim.checkers.entrance import check_entrance
 from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
@@ -31,6 +35,7 @@ from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
+from anabranch.sim.plain_client import Closer, PlainClient
 from anabranch.sim.producer import Producer
 from anabranch.sim.role import FULL, Protocol, Role
 from anabranch.sim.truth import Truth
@@ -39,6 +44,8 @@ from anabranch.sim.world import MS, SECOND, World
 ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
 JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
 LANES: Final = {"left/p": "left", "left/q": "left", "right/0": "right"}
+OWNED: Final = "right/0"
+PLAIN_CLIENTS: Final = 2
 PROBE_US: Final = 500 * MS
 HEALED_US: Final = 32 * SECOND
 PATIENCE_US: Final = 90 * SECOND
@@ -48,7 +55,32 @@ HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
 """Of stream time: a lane that falls silent is overtaken by about 3 s."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
 """Stream time at the beginning of a run."""
+LANE_LIMITS: Final = (3, 8)
+"""Entries: a lane has about one in a second, and an entry point is away for up to three."""
 CLOSE: Final = say.Pushed(tuples=(), promise_us=CLOSED_US)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is given in a run, apart from its faults."""
+
+    limit: int | None = None
+    """Tuples that a log may hold; None for what the seed draws."""
+    lane_limit: int = 1_000
+    """Entries that a lane keeps for an entry point that is away."""
+    horizon_us: int | None = None
+    """How far a lane may be ahead of the slowest."""
+    owned: bool = False
+    """Whether the entry points number the lane of ``right``, for plain clients."""
+
+    @classmethod
+    def drawn(cls, seed: int) -> Setting:
+        """Each drawn apart, so that one more changes nothing of the others."""
+        return cls(
+            lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
+            horizon_us=Random(f"the horizon of {seed}").choice(HORIZONS_US),
+            owned=Random(f"the owner of {seed}").choice((False, True)),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +98,12 @@ class Report:
     """How often an entry point that had lost its disk counted again for a lane."""
     held_back: int
     """How often a lane had to wait at the horizon."""
+    holes: int
+    """How often an entry point went on with a lane behind entries that its peers had forgotten."""
+    moved: int
+    """How often a plain client went on at another entry point, under the same session."""
+    repeated: int
+    """How often a lane knew again what a plain client said."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -78,7 +116,7 @@ class Report:
 def diagram() -> Diagram:
     query = Query("simulated")
     left = query.source("left", "k int, x int, at timestamp", time="at", producers=("p", "q"))
-    right = query.source("right", "k2 int, y int, since timestamp", time="since")
+    right = query.source("right", "k2 int, y int, since timestamp", time="since", disorder="1s")
     pairs = left.filter("x >= 0", name="wanted").join(right, on="k = k2", within="2s", name="pairs")
     query.output("pairs_out", pairs.map("k, x, y", name="short"))
     query.output("sums", pairs.aggregate("count(*) AS n, sum(y) AS total", by="k", window="4s", name="totals"))
@@ -91,14 +129,26 @@ def simulate(
     faults: Iterable[Fault] = tuple(Fault),
     protocol: Protocol | None = None,
     troubles: Sequence[Trouble] | None = None,
-    limit: int | None = None,
-    horizon_us: int | None = None,
+    setting: Setting | None = None,
 ) -> Report:
-    """The run of this seed; what breaks is in the report. ``troubles``, the ``limit`` of the logs and the horizon
-    replace what the seed would draw: that makes a scenario."""
-    if troubles is None and horizon_us is None:
-        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
-    return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, limit, horizon_us).report()
+    """The run of this seed; what breaks is in the report. ``troubles`` and ``setting`` replace what the seed would
+    draw: that makes a scenario."""
+    setting = setting or Setting.drawn(seed)
+    with _without_collector():
+        return _Run(seed, frozenset(faults), protocol or Protocol(), troubles, setting).report()
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """A run makes millions of values that end when nobody has them any more; to look for cycles among them all the
+    time would be a fifth of the work. What is left of the run is collected when it is over."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 class _Run:
@@ -108,16 +158,20 @@ class _Run:
         kinds: frozenset[Fault],
         protocol: Protocol,
         troubles: Sequence[Trouble] | None,
-        limit: int | None,
-        horizon_us: int | None,
+        setting: Setting,
     ) -> None:
         self._seed = seed
         self._world = World(seed)
         drawn_limit = self._world.random.choice((25, 60, 1_000))
-        limit = limit or drawn_limit
-        roles = _roles(limit, horizon_us)
+        limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
+        self._owned = (OWNED,) if setting.owned else ()
+        roles = _roles(limit, lane_limit, horizon_us, self._owned)
         self._agreement = Agreement()
-        watchers: list[Watcher] = [self._agreement, Trimming(), Memory(FULL * limit + ONE_BATCH, roles[CLIENT].origins)]
+        watchers: list[Watcher] = [
+            self._agreement,
+            Trimming(),
+            Memory(FULL * limit + ONE_BATCH, lane_limit, roles[CLIENT].origins),
+        ]
         if horizon_us is not None:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
             watchers.append(Ahead(self._agreement, tuple(LANES), horizon_us))
@@ -128,10 +182,13 @@ class _Run:
         self._nodes = {
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
-        self._producers = {producer.name: producer for producer in self._make_producers()}
+        self._producers: dict[str, Producer | PlainClient | Closer] = {
+            producer.name: producer for producer in self._make_producers()
+        }
         self._probes: list[Probe] = []
         self._known: tuple[int, Truth] | None = None
-        drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), CLIENT, kinds)
+        plain = tuple(client.name for client in self._clients())
+        drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), plain, CLIENT, kinds)
         self._troubles = drawn if troubles is None else list(troubles)
 
     def report(self) -> Report:
@@ -155,6 +212,9 @@ class _Run:
             cuts=self._observer.cuts,
             rejoined=self._observer.rejoined,
             held_back=self._observer.held_back,
+            holes=self._observer.holes,
+            moved=self._observer.moves,
+            repeated=self._observer.repeated,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -169,7 +229,7 @@ class _Run:
         self._probe()
         self._world.run_until(HEALED_US)
         for producer in list(self._producers.values()):
-            if producer.dead:
+            if producer.dead and producer.origin not in self._owned:
                 self._close(producer.origin)
         while self._world.now_us < PATIENCE_US and not self._complete():
             self._world.run_until(self._world.now_us + SECOND)
@@ -186,6 +246,10 @@ class _Run:
         check_transparency(truth, self._observer.noted)
         check_punctuation(truth, self._observer.noted)
         check_no_stall(self._probes)
+        for origin in self._owned:
+            said = {client.name: client.said for client in self._clients()}
+            accepted = {client.name: client.accepted for client in self._clients()}
+            check_entrance(origin, self._agreement.released.get(origin, ()), said, accepted)
         check_all_entered([producer.name for producer in self._producers.values() if not producer.done])
         client = self._nodes[CLIENT].process.disk
         check_complete(truth, CLIENT, client.tapes, self._observer.passed_by(CLIENT))
@@ -215,6 +279,7 @@ class _Run:
             came_out_us=promised,
         )
         self._probes.append(probe)
+        self._close_owned()
         self._world.after(PROBE_US, self._probe)
 
     def _path_lives(self) -> bool:
@@ -235,21 +300,57 @@ class _Run:
 
     # --- pushing ---------------------------------------------------------------------------------------------------
 
-    def _make_producers(self) -> list[Producer]:
-        producers = []
+    def _make_producers(self) -> list[Producer | PlainClient]:
+        producers: list[Producer | PlainClient] = []
         for number, origin in enumerate(LANES):
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
+            if origin in self._owned:
+                producers += self._make_clients(origin, entries)
+                continue
             if self._closes:
                 entries.append((entries[-1][0], CLOSE))
             name = f"producer-{number + 1}"
             producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
         return producers
 
+    def _make_clients(self, origin: str, entries: Sequence[tuple[int, say.Pushed]]) -> list[PlainClient]:
+        """They say the rows of these entries, each of them some."""
+        rows: list[list[tuple[int, say.Row]]] = [[] for _ in range(PLAIN_CLIENTS)]
+        for number, (at_us, entry) in enumerate(entries):
+            said = [(at_us, say.Row(time_us=each.stime, values=each.values)) for each in entry.tuples]
+            rows[number % PLAIN_CLIENTS] += said
+        return [
+            PlainClient(
+                f"plain-{number + 1}",
+                origin,
+                self._world,
+                self._network,
+                self._observer,
+                (*ENTRIES[number:], *ENTRIES[:number]),
+                each,
+            )
+            for number, each in enumerate(rows)
+        ]
+
+    def _clients(self) -> list[PlainClient]:
+        return [producer for producer in self._producers.values() if isinstance(producer, PlainClient)]
+
+    def _close_owned(self) -> None:
+        """An operator ends a lane whose clients have nothing more to say: else the others would wait for it."""
+        for origin in self._owned if self._closes else ():
+            clients = [client for client in self._clients() if client.origin == origin]
+            if _operator(origin) not in self._producers and all(client.done for client in clients):
+                self._close(origin)
+
     def _close(self, origin: str) -> None:
         """An operator ends the lane of a producer that will not come back."""
-        name = f"operator of {origin}"
-        operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, CLOSE)], first=None)
+        name = _operator(origin)
+        operator: Producer | Closer
+        if origin in self._owned:
+            operator = Closer(name, origin, self._world, self._network, ENTRIES)
+        else:
+            operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, CLOSE)], first=None)
         self._producers[name] = operator
         self._world.tell("operator", f"closes {origin}")
         operator.start()
@@ -262,15 +363,20 @@ class _Run:
             case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
                 self._spoil_link(trouble)
             case Fault.PRODUCER_RESTART:
-                self._producers[trouble.node].restart()
+                self._pusher(trouble.node).restart()
             case Fault.PRODUCER_DEAD:
-                self._producers[trouble.node].die()
+                self._pusher(trouble.node).die()
             case Fault.SITE_DEAD:
-                producer = self._producers[trouble.node]
+                producer = self._pusher(trouble.node)
                 producer.die()
                 self._end(self._nodes[producer.entry_point])
             case _:
                 self._hit(self._nodes[trouble.node], trouble)
+
+    def _pusher(self, name: str) -> Producer | PlainClient:
+        producer = self._producers[name]
+        assert not isinstance(producer, Closer)
+        return producer
 
     def _hit(self, node: Node, trouble: Trouble) -> None:
         match trouble.fault:
@@ -327,13 +433,24 @@ class _Run:
         self._world.after(trouble.for_us, lambda: self._network.heal(*pair))
 
 
-def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
-    """Who runs what, with logs of this limit, and lanes that stay together."""
+def _operator(origin: str) -> str:
+    return f"operator of {origin}"
+
+
+def _roles(limit: int, lane_limit: int, horizon_us: int | None, owned: tuple[str, ...]) -> dict[str, Role]:
+    """Who runs what, with logs and lanes of these limits, and lanes that stay together."""
     query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
     boxes = {"left": "left", "right": "right", joined: "pairs", "pairs_out": "pairs", "sums": "totals"}
     tables = {stream: tuple(sorted(origins(query, Arrow(box)))) for stream, box in boxes.items()}
+
+    rules = {
+        origin: LaneRules.of(source, lane)
+        for source in query.sources
+        for lane, origin in zip(source.lanes, source.origins, strict=True)
+        if origin in owned
+    }
 
     def role(names: tuple[str, ...], **what: Any) -> dict[str, Role]:
         common = Role(
@@ -341,13 +458,14 @@ def _roles(limit: int, horizon_us: int | None) -> dict[str, Role]:
             origins=tables,
             clients=frozenset({CLIENT}),
             limit=limit,
+            lane_limit=lane_limit,
             horizon_us=horizon_us,
             **what,
         )
         return {name: replace(common, peers=tuple(peer for peer in names if peer != name)) for name in names}
 
     return {
-        **role(ENTRIES, lanes=LANES, readers={"left": JOINERS, "right": JOINERS}),
+        **role(ENTRIES, lanes=LANES, owned=rules, readers={"left": JOINERS, "right": JOINERS}),
         **role(
             JOINERS,
             stages=(by_name["pairs"],),

@@ -15,17 +15,20 @@ class Serving:
         self._process = process
         self._role = role
         self._protocol = protocol
+        self._kept = frozenset(role.stage_readers) | role.clients
+        """Who is never cut off."""
         self._serving: dict[tuple[str, str], tuple[int, int]] = {}
         """Per reader and stream, the first tuple that it wants, and the last segment that it was sent."""
 
     def forget(self) -> None:
         self._serving.clear()
 
-    def end(self) -> None:
-        """Tells all readers that no more comes."""
-        for reader, stream in self._serving:
-            self._process.send(reader, say.End(stream=stream))
-        self._serving.clear()
+    def end(self, stream: str | None = None) -> None:
+        """Tells all readers that no more comes, of this stream or of any."""
+        for reader, each in list(self._serving):
+            if stream in (None, each):
+                self._process.send(reader, say.End(stream=each))
+                del self._serving[reader, each]
 
     def lost(self, reader: str) -> None:
         for each, stream in list(self._serving):
@@ -78,8 +81,11 @@ class Serving:
 
     def feed(self) -> None:
         """Sends what is durable and was not sent."""
-        for (reader, stream), (first_id, sent_seq) in list(self._serving.items()):
-            tape = self._process.disk.tapes[stream]
+        tapes = self._process.disk.tapes
+        for (reader, stream), (first_id, sent_seq) in self._serving.items():
+            tape = tapes[stream]
+            if tape.end_seq == sent_seq:
+                continue
             for segment in tape.between(sent_seq, tape.end_seq):
                 tuples = segment.tuples[max(0, first_id - segment.first_id) :]
                 begin = max(first_id, segment.first_id)
@@ -92,9 +98,8 @@ class Serving:
 
     def trim(self) -> None:
         disk = self._process.memory
-        keep = frozenset(self._role.stage_readers) | self._role.clients
         for stream, tape in disk.tapes.items():
-            trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=keep))
+            trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=self._kept))
             for action in actions:
                 if isinstance(action, logs.CutOff):
                     self._process.tell(f"cuts {action.reader} off from {stream}")

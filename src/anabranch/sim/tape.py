@@ -70,20 +70,37 @@ class Tape:
         tops: dict[str, int] = {}
         for each in tuples:
             tops[each.origin] = max(each.stime, tops.get(each.origin, 0))
-        tape, _ = self.handle(SegmentAppended(last_id=segment.last_id, tops=tops))
-        return replace(tape, segments=(*tape.segments, segment), end_seq=segment.seq)
+        state, _ = Readers(self.name).handle(self.readers, SegmentAppended(last_id=segment.last_id, tops=tops))
+        return self._but(state, segments=(*self.segments, segment), end_seq=segment.seq)
 
     def handle(self, event: Event) -> tuple[Tape, list[Action]]:
         """What the core says to an event about the readers, trimming carried out."""
         state, actions = Readers(self.name).handle(self.readers, event)
-        tape = replace(self, readers=state)
+        segments, promises = self.segments, self.trimmed_promises
         for action in actions:
             if isinstance(action, TrimThrough):
-                gone = [segment for segment in tape.segments if segment.last_id <= action.last_id]
-                tape = replace(
-                    tape, segments=tape.segments[len(gone) :], trimmed_promises=gone[-1].promises if gone else {}
-                )
-        return tape, actions
+                gone = [segment for segment in segments if segment.last_id <= action.last_id]
+                segments, promises = segments[len(gone) :], gone[-1].promises if gone else {}
+        if state is self.readers and segments is self.segments:
+            return self, actions
+        return self._but(state, segments=segments, trimmed_promises=promises), actions
+
+    def _but(
+        self,
+        readers: ReadersState,
+        *,
+        segments: tuple[Segment, ...],
+        trimmed_promises: Punctuations | None = None,
+        end_seq: int | None = None,
+    ) -> Tape:
+        """What ``replace`` does, in a third of its time."""
+        return Tape(
+            name=self.name,
+            readers=readers,
+            segments=segments,
+            trimmed_promises=self.trimmed_promises if trimmed_promises is None else trimmed_promises,
+            end_seq=self.end_seq if end_seq is None else end_seq,
+        )
 
     def promises_at(self, last_id: int) -> Punctuations:
         """What had been promised when tuple ``last_id`` was the last one, later promises without tuples included."""
@@ -104,8 +121,24 @@ class Tape:
         return seq
 
     def between(self, after_seq: int, to_seq: int) -> tuple[Segment, ...]:
-        return tuple(segment for segment in self.segments if after_seq < segment.seq <= to_seq)
+        if after_seq >= to_seq:
+            return ()
+        trimmed_seq = self.end_seq - len(self.segments)
+        return self.segments[max(0, after_seq - trimmed_seq) : max(0, to_seq - trimmed_seq)]
 
     def begun_anew(self, incarnation: str) -> Tape:
         """The same contents and readers under another incarnation."""
         return replace(self, readers=replace(self.readers, incarnation=incarnation))
+
+    def with_hole(self, incarnation: str, floors: Punctuations) -> Tape:
+        """Some tuples below these times will never come: no reader, known or not, is vouched for below them."""
+        readers = {
+            name: replace(reader, floors=_largest(reader.floors, floors))
+            for name, reader in self.readers.readers.items()
+        }
+        trimmed = _largest(self.readers.trimmed, floors)
+        return replace(self, readers=replace(self.readers, incarnation=incarnation, readers=readers, trimmed=trimmed))
+
+
+def _largest(one: Punctuations, other: Punctuations) -> Punctuations:
+    return {**one, **{origin: max(time, one.get(origin, 0)) for origin, time in other.items()}}

@@ -24,9 +24,12 @@ class Agreement:
         for origin, copy in disk.lanes.items():
             agreed = self.released.setdefault(origin, [])
             seen = self._seen.get((disk.life, origin), 0)
+            if copy.released == seen:
+                continue
             if copy.released < seen:
                 raise Broken(f"{node} had released {origin} through {seen}, and now {copy.released}.")
-            for place, entry in enumerate(copy.between(seen, copy.released), start=seen):
+            begin = max(seen, copy.trimmed)
+            for place, entry in enumerate(copy.between(begin, copy.released), start=begin):
                 if place == len(agreed):
                     agreed.append(entry.content)
                 elif agreed[place] != entry.content:

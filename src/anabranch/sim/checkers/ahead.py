@@ -27,6 +27,8 @@ class Ahead:
     def stored(self, node: str, disk: Disk) -> None:
         for lane in disk.lanes:
             released = self._agreement.released[lane]
+            if len(released) == self._seen[lane]:
+                continue
             for entry in released[self._seen[lane] :]:
                 slowest_us = min(self._promised.values())
                 latest_us = max((each.stime for each in entry.tuples), default=0)

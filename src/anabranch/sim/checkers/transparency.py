@@ -6,17 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anabranch.sim.observer import Broken, Noted, Passed, at
-from anabranch.sim.truth import Truth
+from anabranch.sim.truth import Identity, Truth
 
 
 def check_transparency(truth: Truth, noted: Sequence[Noted]) -> None:
     for each in noted:
         where = f"{'the inlet' if isinstance(each, Passed) else 'the log'} of {each.node} for {each.stream}"
-        seen = set(each.before) if isinstance(each, Passed) else set()
+        before = each.before if isinstance(each, Passed) else frozenset()
+        seen: set[Identity] = set()
         for found in each.segment.tuples:
-            if found.identity in seen:
+            if found.identity in seen or found.identity in before:
                 raise Broken(f"{at(each.at_us)} {found.identity} passed {where} twice.")
             seen.add(found.identity)
             wanted = truth.tuples[each.stream].get(found.identity)
+            if wanted is found:
+                continue
             if wanted is None or wanted.content != found.content:
                 raise Broken(f"{at(each.at_us)} {found} came to {where}; without faults it would be {wanted}.")

@@ -1,0 +1,199 @@
+"""The lanes that an entry point numbers itself, for plain clients: ``core.Lane`` decides what enters while it leads.
+
+What it decides becomes an entry of the shared lane, with the state of the lane in it, so that whoever leads next goes
+on from the last entry: it knows every session that was answered, and how far each client has counted. A client is
+answered when all that the answer rests on is released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from anabranch.core.lane import Lane
+from anabranch.core.lane_messages import (
+    SESSION_EXPIRED,
+    Action,
+    Answer,
+    AnswerRegistration,
+    AppendClose,
+    AppendRows,
+    CloseArrived,
+    EntryPointStarted,
+    Event,
+    ProducerRegistered,
+    Refuse,
+    RowsArrived,
+)
+from anabranch.core.lane_state import LaneState
+from anabranch.core.shared_lane import LaneCopy
+from anabranch.reference.tuples import Tuple
+from anabranch.sim import messages as say
+from anabranch.sim.process import Process
+from anabranch.sim.role import Protocol, Role
+from anabranch.sim.world import SECOND
+
+CLOCK_US = 1_700_000_000 * SECOND
+"""What the clocks of entry points say when a run begins."""
+
+Said = say.Hello | say.Say | say.CloseLane
+Reply = say.Welcome | say.Accepted
+
+
+class Owning:
+    """``lead`` asks for the lead of a lane, ``enter`` gives it its next entry."""
+
+    def __init__(
+        self,
+        process: Process,
+        role: Role,
+        protocol: Protocol,
+        *,
+        lead: Callable[[str], None],
+        enter: Callable[[str, say.Pushed], None],
+    ) -> None:
+        self._process = process
+        self._protocol = protocol
+        self._lead = lead
+        self._enter = enter
+        self._lanes = {origin: Lane(origin, rules) for origin, rules in role.owned.items()}
+        self.forget()
+
+    def forget(self) -> None:
+        self._states: dict[str, LaneState] = {}
+        """Of the lanes that are led here, with all that is held."""
+        self._asked: dict[str, list[tuple[str, Said]]] = {}
+        """Who waits for the lead of a lane."""
+        self._waiting: dict[str, list[tuple[int, str, Reply]]] = {}
+        """Replies, each with the place that must be released before."""
+
+    def owns(self, origin: str) -> bool:
+        return origin in self._lanes
+
+    def promised_us(self, origin: str) -> int:
+        """What a lane that is led here promises, with all that is held."""
+        return self._lanes[origin].punctuation(self._states[origin])
+
+    # --- who leads -------------------------------------------------------------------------------------------------
+
+    def begins(self, origin: str, copy: LaneCopy[say.Pushed]) -> None:
+        """This entry point leads now, from the last entry that it holds."""
+        last = copy.entries[-1].content if copy.entries else copy.base
+        state = last.state if last is not None and last.state is not None else LaneState()
+        state = state if self._protocol.keeps_clients else replace(state, producers={})
+        started = EntryPointStarted(now_us=self._now_us())
+        self._states[origin], _ = self._lanes[origin].handle(state, started)
+        for client, said in self._asked.pop(origin, []):
+            self.heard(client, said)
+
+    def ends(self, origin: str) -> None:
+        """Another one leads, or asks to."""
+        self._states.pop(origin, None)
+        for _, client, _ in self._waiting.pop(origin, []):
+            self._process.send(client, say.Refused(origin=origin))
+
+    def leads(self, origin: str) -> bool:
+        return origin in self._states
+
+    def ask_to_lead(self, client: str, said: Said) -> None:
+        """For a client that has come here, because nobody leads who could be heard of."""
+        self._asked[said.origin] = [*self._asked.get(said.origin, []), (client, said)]
+        self._lead(said.origin)
+
+    # --- what clients say ------------------------------------------------------------------------------------------
+
+    def heard(self, client: str, said: Said) -> None:
+        """From a client of a lane that is led here."""
+        origin = said.origin
+        state, actions = self._lanes[origin].handle(self._states[origin], self._event(client, said))
+        refused = next((action for action in actions if isinstance(action, Refuse)), None)
+        if refused is not None:
+            self._refuse(client, origin, refused)
+            return
+        append = next((action for action in actions if isinstance(action, AppendRows | AppendClose)), None)
+        self._states[origin] = state
+        if append is not None or (isinstance(said, say.Hello) and said.session is None):
+            self._enter(origin, self._entry(client, said, state, append))
+        self._count_repeated(said, append)
+        self._reply(client, origin, next(_reply(origin, action) for action in actions if _is_answer(action)))
+
+    def _event(self, client: str, said: Said) -> Event:
+        now_us = self._now_us()
+        match said:
+            case say.Hello():
+                return ProducerRegistered(producer=client, session=said.session, now_us=now_us)
+            case say.CloseLane():
+                return CloseArrived(now_us=now_us)
+            case say.Say():
+                times = np.array([row.time_us for row in said.rows], np.int64)
+                return RowsArrived(
+                    count=len(said.rows),
+                    now_us=now_us,
+                    producer=client,
+                    session=said.session,
+                    first=said.first,
+                    times=times,
+                )
+
+    def _entry(self, client: str, said: Said, state: LaneState, append: AppendRows | AppendClose | None) -> say.Pushed:
+        promise_us = self._lanes[said.origin].punctuation(state)
+        if not isinstance(append, AppendRows):
+            return say.Pushed(tuples=(), promise_us=promise_us, state=state)
+        assert isinstance(said, say.Say)
+        rows = [
+            Tuple(origin=said.origin, stime=int(stamp), tid=int(number), values=row.values)
+            for stamp, number, row in zip(append.stamps, append.numbers, said.rows[append.skip :], strict=True)
+        ]
+        return say.Pushed(
+            tuples=tuple(row for row, late in zip(rows, append.late, strict=True) if not late),
+            late=tuple(row for row, late in zip(rows, append.late, strict=True) if late),
+            promise_us=promise_us,
+            state=state,
+            sent=(client, said.first + append.skip),
+        )
+
+    def _count_repeated(self, said: Said, append: AppendRows | AppendClose | None) -> None:
+        if isinstance(said, say.Say) and (append is None or (isinstance(append, AppendRows) and append.skip)):
+            self._process.observer.knows_again()
+
+    def _refuse(self, client: str, origin: str, refused: Refuse) -> None:
+        if refused.code == SESSION_EXPIRED:
+            self._process.send(client, say.Expired(origin=origin))
+        elif refused.expected is not None:
+            self._process.send(client, say.Held(origin=origin, following=refused.expected))
+        else:
+            raise AssertionError(f"{client} was refused: {refused.message}")
+
+    # --- answers ---------------------------------------------------------------------------------------------------
+
+    def _reply(self, client: str, origin: str, reply: Reply) -> None:
+        place = self._process.memory.lanes[origin].held
+        self._waiting.setdefault(origin, []).append((place, client, reply))
+        self.released(origin)
+
+    def released(self, origin: str) -> None:
+        """Replies to everything that rests on what is released, durably."""
+        through = self._process.disk.lanes[origin].released
+        waiting = self._waiting.pop(origin, [])
+        for place, client, reply in waiting:
+            if place <= through:
+                self._process.send(client, reply)
+        left = [each for each in waiting if each[0] > through]
+        if left:
+            self._waiting[origin] = left
+
+    def _now_us(self) -> int:
+        return CLOCK_US + self._process.world.now_us
+
+
+def _is_answer(action: Action) -> bool:
+    return isinstance(action, Answer | AnswerRegistration)
+
+
+def _reply(origin: str, answer: Action) -> Reply:
+    if isinstance(answer, AnswerRegistration):
+        return say.Welcome(origin=origin, session=answer.session, following=answer.next_number)
+    assert isinstance(answer, Answer)
+    return say.Accepted(origin=origin, through=answer.accepted_through)
