@@ -26,7 +26,16 @@ import pyarrow.flight as flight
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
 from anabranch.transport import rows, wire
-from anabranch.transport.ports import CopyPiece, CopyPorts, NodePorts, PushAnswer, ReadRequest, StreamInfo
+from anabranch.transport.ports import (
+    CopyPiece,
+    CopyPorts,
+    NodePorts,
+    PeerPorts,
+    PushAnswer,
+    ReadRequest,
+    SnapshotPiece,
+    StreamInfo,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -45,12 +54,18 @@ class FlightServer:
     """Serves ``ports`` from construction until ``stop``. Port 0 takes any free one; ``address`` says which."""
 
     def __init__(
-        self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0, *, copies: CopyPorts | None = None
+        self,
+        ports: NodePorts,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        copies: CopyPorts | None = None,
+        peers: PeerPorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
-            self._service = _Service(ports, copies, self._calls, flight.Location.for_grpc_tcp(host, port))
+            self._service = _Service(ports, copies, peers, self._calls, flight.Location.for_grpc_tcp(host, port))
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -117,10 +132,18 @@ class _Calls:
 class _Service(flight.FlightServerBase):
     """The handlers. Only Flight errors may leave one: pyarrow makes anything else opaque."""
 
-    def __init__(self, ports: NodePorts, copies: CopyPorts | None, calls: _Calls, location: flight.Location) -> None:
+    def __init__(
+        self,
+        ports: NodePorts,
+        copies: CopyPorts | None,
+        peers: PeerPorts | None,
+        calls: _Calls,
+        location: flight.Location,
+    ) -> None:
         super().__init__(location)
         self._ports: Final = ports
         self._copies: Final = copies
+        self._peers: Final = peers
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -128,6 +151,8 @@ class _Service(flight.FlightServerBase):
             "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
+            "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
+            "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -167,6 +192,9 @@ class _Service(flight.FlightServerBase):
             if "copy" in message:
                 answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
                 return wire.copy_schema(answer), _with_places(pieces)
+            if "snapshot" in message:
+                life, files = self._peer().snapshot(wire.text(message, "snapshot"))
+                return wire.snapshot_schema(life), _with_end(files)
             if "journal" in message:
                 schema, batches = self._ports.journal_read(wire.journal_request(message))
                 return schema, _small_enough(batches)
@@ -246,6 +274,13 @@ class _Service(flight.FlightServerBase):
         self._serving().acknowledge_copy(wire.acknowledgement_of(message))
         return {}
 
+    def _reserve_copy(self, message: wire.Message) -> wire.Message:
+        self._serving().reserve_copy(wire.reservation_of(message))
+        return {}
+
+    def _places(self, message: wire.Message) -> wire.Message:
+        return wire.places_message(self._peer().places(wire.text(message, "asker")))
+
     def _forget_reader(self, message: wire.Message) -> wire.Message:
         self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
         return {}
@@ -265,6 +300,11 @@ class _Service(flight.FlightServerBase):
         if self._copies is None:
             raise StreamNotFound("This node has no copies for replicas.", remedy="Check the deployment's addresses.")
         return self._copies
+
+    def _peer(self) -> PeerPorts:
+        if self._peers is None:
+            raise StreamNotFound("No node can be rebuilt from this one.", remedy="Check the deployment's addresses.")
+        return self._peers
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)
@@ -288,6 +328,19 @@ def _small_enough(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _with_places(pieces: Iterator[CopyPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
     for piece in pieces:
         yield piece.rows, wire.encode({"first": piece.first_id, "promises": dict(piece.promises)})
+
+
+def _with_end(pieces: Iterator[SnapshotPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    files = 0
+    try:
+        for piece in pieces:
+            files += piece.digest is not None
+            yield wire.snapshot_batch(piece)
+        yield wire.snapshot_end(files)
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            close()
 
 
 @contextmanager
