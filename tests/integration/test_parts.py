@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch import limits
 from anabranch.model.times import CLOSED_US
 from anabranch.node.node import Node
 from anabranch.node.part import Part
@@ -50,9 +51,10 @@ def rows(first: int, last: int) -> list[dict[str, object]]:
 class Deployment:
     """The nodes, by name, in this process. Each can stop and start again where it was."""
 
-    def __init__(self, directory: Path, opened: ExitStack) -> None:
+    def __init__(self, directory: Path, opened: ExitStack, log_bytes: int = limits.LOG_BYTES) -> None:
         self._directory = directory
         self._opened = opened
+        self._log_bytes = log_bytes
         self._ports = dict(zip(("entry", *REPLICAS, "end"), free_ports(4), strict=True))
         self.said: dict[str, list[str]] = {}
         self.nodes: dict[str, Node] = {}
@@ -61,7 +63,13 @@ class Deployment:
 
     def start(self, name: str) -> None:
         conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
-        settings = NodeSettings(master="local[2]", conf=conf, port=self._ports[name], disk_reserve_bytes=1 << 20)
+        settings = NodeSettings(
+            master="local[2]",
+            conf=conf,
+            port=self._ports[name],
+            disk_reserve_bytes=1 << 20,
+            log_bytes=self._log_bytes,
+        )
         said = self.said[name] = []
         node = Node(self._diagram, self._directory / name, settings, part=self._part(name), progress=said.append)
         node.start()
@@ -116,9 +124,9 @@ def free_ports(count: int) -> list[int]:
 
 
 @contextmanager
-def deployed(directory: Path) -> Iterator[Deployment]:
+def deployed(directory: Path, log_bytes: int = limits.LOG_BYTES) -> Iterator[Deployment]:
     with ExitStack() as opened:
-        deployment = Deployment(directory, opened)
+        deployment = Deployment(directory, opened, log_bytes)
         for name in ("entry", *REPLICAS, "end"):
             deployment.start(name)
         yield deployment
@@ -175,13 +183,40 @@ def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_pat
         assert {"being rebuilt from b", "rebuilt"} <= set(deployment.said["a"])
         after = deployment.nodes["a"].stream("box:totals")
         assert after.incarnation not in (before, deployment.nodes["b"].stream("box:totals").incarnation)
-        deployment.stop("b")
+        deployment.lose_disk("b")
         connection.push("events", rows(1_200, 1_800))  # only the rebuilt one has it, and what its windows held before
         wait_for(lambda: len(results(deployment)) == 8)
         deployment.start("b")
-        assert "rebuilt" not in deployment.said["b"]
+        assert {"being rebuilt from a", "rebuilt"} <= set(deployment.said["b"])
         connection.client.close_lane("events")
         wait_for(lambda: len(results(deployment)) == len(expected(1_800)))
         found = results(deployment)
         assert same_rows(expected(1_800), found) == []
+        assert nothing_twice(found) == ids_contiguous(found) == []
+
+
+@pytest.mark.long
+def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> None:
+    """The log of the entry point was full, and waited for the faster replica only."""
+    with deployed(tmp_path, log_bytes=40_000) as deployment, ab.connect(deployment.address("entry")) as connection:
+        connection.push("events", rows(0, 600))
+        wait_for(lambda: len(results(deployment)) == 2)
+        deployment.stop("a")
+        for first in range(600, 1_800, 100):
+            connection.push("events", rows(first, first + 100))
+        entry = deployment.nodes["entry"]
+        wait_for(lambda: entry._streams._served["events"].is_cut_off("replica:a"))
+        deployment.start("a")
+        wait_for(lambda: "rebuilt" in deployment.said["a"])
+        a = deployment.nodes["a"]
+        wait_for(lambda: a.statistics()["state"] == "running")
+        assert any(said.startswith("has to be rebuilt: It lacks what no copy") for said in deployment.said["a"])
+        assert not entry._streams._served["events"].is_cut_off("replica:a")
+        wait_for(lambda: len(results(deployment)) == 8)
+        deployment.stop("b")
+        connection.push("events", rows(1_800, 2_400))
+        connection.client.close_lane("events")
+        wait_for(lambda: len(results(deployment)) == len(expected(2_400)))
+        found = results(deployment)
+        assert same_rows(expected(2_400), found) == []
         assert nothing_twice(found) == ids_contiguous(found) == []
