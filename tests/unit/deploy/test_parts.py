@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import part_of, siblings
 from anabranch.deploy.plan import load_plan
+from tests.unit.deploy.files import GOOD, plan
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
@@ -29,3 +30,21 @@ def test_a_replica_knows_where_each_copy_is_and_who_reads_its_own() -> None:
     assert part.upstream == {"box:loads": both, "box:pings": both}
     assert part_of(plan, "wisc").readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
     assert [stage.name for stage in part.all_stages] == ["loads", "pings", "with_load"]
+
+
+def test_a_replica_can_be_rebuilt_from_those_that_do_all_that_it_does() -> None:
+    plan = load_plan(EXAMPLE)
+    assert part_of(plan, "wisc").siblings == {"purdue": str(plan.nodes["purdue"].address)}
+    assert part_of(plan, "osu").siblings == {}
+    assert part_of(plan, "mit").siblings == {}  # entry points learn from each other, in another way
+
+
+def test_nobody_does_all_that_a_node_with_several_fragments_does(tmp_path: Path) -> None:
+    apart = GOOD.replace('ping = ["a", "b"]', 'ping = ["a"]')
+    assert [siblings(plan(tmp_path, apart), name) for name in "abcd"] == [(), ("c",), ("b",), ()]
+    both = apart.replace('counts = "d"', 'counts = ["b", "d"]')
+    assert [siblings(plan(tmp_path, both), name) for name in "abcd"] == [(), (), (), ()]
+
+
+def test_an_entry_point_has_rows_in_an_order_of_its_own(tmp_path: Path) -> None:
+    assert [siblings(plan(tmp_path), name) for name in "bc"] == [(), ()]
