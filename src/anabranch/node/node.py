@@ -49,8 +49,8 @@ from anabranch.node.snapshot import Snapshots
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
-from anabranch.node.writing import Writing
-from anabranch.query.boxes import Diagram, Source
+from anabranch.node.writing import Writing, durable_writers
+from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
@@ -260,8 +260,7 @@ class Node:
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
-        outputs = tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
-        self._writing.start(outputs, self._streams.logs, session)  # before a batch has to wait for a full log
+        self._writing.start(self._written, self._streams.logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._streams.say_punctuations)
@@ -339,8 +338,18 @@ class Node:
 
     def _rebuild(self) -> Rebuilding:
         return Rebuilding(
-            self._directory, self.part, route=self._route, progress=self._progress, wait=self._closing.wait
+            self._directory,
+            self.part,
+            writers=durable_writers(self._written),
+            route=self._route,
+            progress=self._progress,
+            wait=self._closing.wait,
         )
+
+    @property
+    def _written(self) -> tuple[Output, ...]:
+        """The outputs whose writers run here."""
+        return tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
 
     def _needs_rebuild(self, reason: str) -> None:
         """This node cannot go on by itself. If there is a node to be rebuilt from, the housekeeper sees to it."""

@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
@@ -26,6 +26,7 @@ from anabranch.node.inlet import INLET_READER, stored_positions
 from anabranch.node.part import Part, Route, replica_reader
 from anabranch.node.stages import stage_reader
 from anabranch.node.state import StateDirectory, describe_changes
+from anabranch.node.writing import forget_places
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyReservation, SnapshotPiece
@@ -43,7 +44,8 @@ _PARTS: Final = ("inlets", "stages", "checkpoints")
 class Rebuilding:
     """Rebuilds the state in ``directory``. Nothing of it may be open meanwhile.
 
-    ``progress`` is told what happens; ``wait`` sleeps so many seconds, and says whether the node is to stop.
+    ``writers`` are the keys of those that this node runs. ``progress`` is told what happens; ``wait`` sleeps so many
+    seconds, and says whether the node is to stop.
     """
 
     def __init__(
@@ -51,12 +53,14 @@ class Rebuilding:
         directory: StateDirectory,
         part: Part,
         *,
+        writers: Sequence[str],
         route: Route,
         progress: Callable[[str], None],
         wait: Callable[[float], bool],
     ) -> None:
         self._directory = directory
         self._part = part
+        self._writers = writers
         self._route = route
         self._progress = progress
         self._wait = wait
@@ -69,9 +73,10 @@ class Rebuilding:
         """At the start of a node without state: takes that of a sibling which has some. Returns whether it did.
 
         A sibling that is not there, or has read nothing either, is not waited for: in a new deployment all of them
-        begin so. Whether there is something that this node has lost, those that it reads will say.
+        begin so. Whether there is something that this node has lost, those that it reads will say. A node with writers
+        waits for their word: if it is new, its writers must begin with the first tuple.
         """
-        if not self._part.siblings or _has_read(self._directory, self._part):
+        if not self._part.siblings or self._writers or _has_read(self._directory, self._part):
             return False
         return self._attempt()
 
@@ -197,7 +202,7 @@ class Rebuilding:
 
     def _install(self, life: str) -> None:
         arrived = self._directory.path / "arriving"
-        make_own(arrived, self._part)
+        make_own(arrived, self._part, self._writers)
         make_durable(arrived)
         self._directory.install(life)
         self._progress("rebuilt")
@@ -230,10 +235,11 @@ def _safe(path: str) -> PurePosixPath:
     return found
 
 
-def make_own(directory: Path, part: Part) -> None:
+def make_own(directory: Path, part: Part, writers: Sequence[str]) -> None:
     """What was a peer's becomes a state of its own: nobody takes its positions and checkpoints for those of the peer's.
 
-    Replicas that read the peer's logs keep their places and floors in the copy. Its clients and writers do not.
+    Replicas that read the peer's logs keep their places and floors in the copy. Its clients and writers do not; the
+    writers of this node have lost their places.
     """
     readers = {INLET_READER} | {stage_reader(stage.name) for stage in part.stages}
     readers |= {replica_reader(node) for nodes in part.readers.values() for node in nodes}
@@ -243,6 +249,7 @@ def make_own(directory: Path, part: Part) -> None:
             checkpoint = directory / "checkpoints" / path.stem
             with store.transaction() as transaction:
                 transaction.begin_incarnations()
+                forget_places(transaction, writers)
                 if path.parent.name == "stages" and (checkpoint / "metadata").exists():
                     transaction.rename_lineage(begin_lineage(checkpoint))
                 for name, log in store.logs.items():

@@ -159,6 +159,7 @@ class Replica:
             readers={"sums": readers},
             siblings=siblings,
         )
+        self.writers: list[str] = []
         self.said: list[str] = []
         self.reasons: list[str] = []
         self.failing: ab.AnabranchError | None = None
@@ -169,7 +170,14 @@ class Replica:
         return StateDirectory(self.path, query or diagram(), self.part)
 
     def rebuilding(self, directory: StateDirectory, *, stopped: Callable[[], bool] = lambda: False) -> Rebuilding:
-        return Rebuilding(directory, self.part, route=direct, progress=self.said.append, wait=lambda seconds: stopped())
+        return Rebuilding(
+            directory,
+            self.part,
+            writers=self.writers,
+            route=direct,
+            progress=self.said.append,
+            wait=lambda seconds: stopped(),
+        )
 
     def open(self, *, work: bool = False, gather: Callable[[], None] = lambda: None) -> None:
         """``gather`` is called before the state is gathered for a peer."""

@@ -185,6 +185,20 @@ def test_a_replica_with_state_is_not_rebuilt_at_its_start(pair: Pair) -> None:
     directory.close()
 
 
+def test_a_replica_with_writers_is_rebuilt_only_if_it_is_known_to_have_lost_something(pair: Pair) -> None:
+    """If it is new, its writers must begin with the first tuple, and not with what a peer still holds."""
+    b = pair.open(pair.b)
+    work_through(b, 4)
+    a = pair.a()
+    a.writers = ["jsonl:sums.jsonl"]
+    directory = a.directory_of()
+    assert not a.rebuilding(directory).if_empty()
+    assert a.rebuilding(directory).until_done()
+    directory.close()
+    pair.open(a)
+    assert [json.loads(store.get("writers of a replaced log") or b"") for store in a.stores.values()] == [a.writers] * 3
+
+
 def test_replicas_that_have_all_lost_their_state_say_so(pair: Pair) -> None:
     pair.open(pair.b)
     a = pair.a()
