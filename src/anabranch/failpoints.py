@@ -28,6 +28,13 @@ CONNECTOR_NAMES: Final = (
 )
 """Places that are reached only where a source has a feed or an output a writer."""
 
+REBUILD_NAMES: Final = (
+    "rebuild.arrived",  # a peer's state has arrived and is durable; the old one is in its place
+    "rebuild.decided",  # the arrived state counts; nothing of it is in its place
+    "rebuild.installing",  # some of it is in its place
+)
+"""Places that are reached only by a node that is rebuilt from a peer."""
+
 _name, _, _count = os.environ.get("ANABRANCH_FAILPOINT", "").partition(":")
 _left = int(_count or 1)
 _lock = threading.Lock()

@@ -23,6 +23,9 @@ MESSAGE_BYTES: Final = 64 << 20
 BATCH_ROWS: Final = 1_000_000
 """Rows that one Spark micro-batch reads. At 100 bytes a row this is 100 MB through the driver, a tenth of its heap."""
 
+SNAPSHOT_PIECE_BYTES: Final = 4 << 20
+"""Bytes of one message of a node's state, as a peer fetches it: both sides hold a few of them in memory."""
+
 ORIGINS: Final = 10_000
 """Origins in one query (lanes and boxes that make tuples): a segment stores one punctuation for each that reaches
 it."""
@@ -138,3 +141,9 @@ RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long SQLite waits for another connection of this process."""
+
+ORPHANED_S: Final = 10.0
+"""How long a replica waits for a copy that has what it lacks, before it is rebuilt from a peer."""
+
+SNAPSHOT_S: Final = 3600.0
+"""How long a node keeps a copy of its state for a peer that fetches it: 8 GiB at 20 Mbit/s."""

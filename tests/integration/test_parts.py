@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch import limits
 from anabranch.model.times import CLOSED_US
 from anabranch.node.node import Node
 from anabranch.node.part import Part
@@ -48,25 +51,37 @@ def rows(first: int, last: int) -> list[dict[str, object]]:
 class Deployment:
     """The nodes, by name, in this process. Each can stop and start again where it was."""
 
-    def __init__(self, directory: Path, opened: ExitStack) -> None:
+    def __init__(self, directory: Path, opened: ExitStack, log_bytes: int = limits.LOG_BYTES) -> None:
         self._directory = directory
         self._opened = opened
-        self._ports: dict[str, int] = {}
+        self._log_bytes = log_bytes
+        self._ports = dict(zip(("entry", *REPLICAS, "end"), free_ports(4), strict=True))
+        self.said: dict[str, list[str]] = {}
         self.nodes: dict[str, Node] = {}
         self._diagram = diagram()
         self._all_stages = stages(self._diagram)
 
     def start(self, name: str) -> None:
         conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
-        settings = NodeSettings(master="local[2]", conf=conf, port=self._ports.get(name, 0), disk_reserve_bytes=1 << 20)
-        node = Node(self._diagram, self._directory / name, settings, part=self._part(name))
+        settings = NodeSettings(
+            master="local[2]",
+            conf=conf,
+            port=self._ports[name],
+            disk_reserve_bytes=1 << 20,
+            log_bytes=self._log_bytes,
+        )
+        said = self.said[name] = []
+        node = Node(self._diagram, self._directory / name, settings, part=self._part(name), progress=said.append)
         node.start()
-        self._ports[name] = int(node.address.rpartition(":")[2])
         self.nodes[name] = node
         self._opened.callback(node.stop)
 
     def stop(self, name: str) -> None:
         self.nodes.pop(name).stop()
+
+    def lose_disk(self, name: str) -> None:
+        self.stop(name)
+        shutil.rmtree(self._directory / name)
 
     def address(self, name: str) -> str:
         return f"127.0.0.1:{self._ports[name]}"
@@ -89,6 +104,7 @@ class Deployment:
                 entries=frozenset(),
                 upstream={"events": {"entry": self.address("entry")}},
                 readers={"box:totals": ("end",)},
+                siblings={other: self.address(other) for other in REPLICAS if other != name},
             )
         return Part(
             node=name,
@@ -99,10 +115,18 @@ class Deployment:
         )
 
 
-@contextmanager
-def deployed(directory: Path) -> Iterator[Deployment]:
+def free_ports(count: int) -> list[int]:
     with ExitStack() as opened:
-        deployment = Deployment(directory, opened)
+        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [each.getsockname()[1] for each in sockets]
+
+
+@contextmanager
+def deployed(directory: Path, log_bytes: int = limits.LOG_BYTES) -> Iterator[Deployment]:
+    with ExitStack() as opened:
+        deployment = Deployment(directory, opened, log_bytes)
         for name in ("entry", *REPLICAS, "end"):
             deployment.start(name)
         yield deployment
@@ -145,3 +169,54 @@ def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: P
         copies = deployment.nodes["end"].statistics()["inlets"]["box:totals"]
         assert all(copies[replica]["state"] == "read" for replica in REPLICAS)
         assert copies["b"]["first"] > 0  # while the other was away
+
+
+def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_path: Path) -> None:
+    with deployed(tmp_path) as deployment, ab.connect(deployment.address("entry")) as connection:
+        before = deployment.nodes["a"].stream("box:totals").incarnation
+        connection.push("events", rows(0, 600))
+        wait_for(lambda: len(results(deployment)) == 2)
+        deployment.lose_disk("a")
+        connection.push("events", rows(600, 1_200))
+        wait_for(lambda: len(results(deployment)) == 5)
+        deployment.start("a")
+        assert {"being rebuilt from b", "rebuilt"} <= set(deployment.said["a"])
+        after = deployment.nodes["a"].stream("box:totals")
+        assert after.incarnation not in (before, deployment.nodes["b"].stream("box:totals").incarnation)
+        deployment.lose_disk("b")
+        connection.push("events", rows(1_200, 1_800))  # only the rebuilt one has it, and what its windows held before
+        wait_for(lambda: len(results(deployment)) == 8)
+        deployment.start("b")
+        assert {"being rebuilt from a", "rebuilt"} <= set(deployment.said["b"])
+        connection.client.close_lane("events")
+        wait_for(lambda: len(results(deployment)) == len(expected(1_800)))
+        found = results(deployment)
+        assert same_rows(expected(1_800), found) == []
+        assert nothing_twice(found) == ids_contiguous(found) == []
+
+
+@pytest.mark.long
+def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> None:
+    """The log of the entry point was full, and waited for the faster replica only."""
+    with deployed(tmp_path, log_bytes=40_000) as deployment, ab.connect(deployment.address("entry")) as connection:
+        connection.push("events", rows(0, 600))
+        wait_for(lambda: len(results(deployment)) == 2)
+        deployment.stop("a")
+        for first in range(600, 1_800, 100):
+            connection.push("events", rows(first, first + 100))
+        entry = deployment.nodes["entry"]
+        wait_for(lambda: entry._streams._served["events"].is_cut_off("replica:a"))
+        deployment.start("a")
+        wait_for(lambda: "rebuilt" in deployment.said["a"])
+        a = deployment.nodes["a"]
+        wait_for(lambda: a.statistics()["state"] == "running")
+        assert any(said.startswith("has to be rebuilt: It lacks what no copy") for said in deployment.said["a"])
+        assert not entry._streams._served["events"].is_cut_off("replica:a")
+        wait_for(lambda: len(results(deployment)) == 8)
+        deployment.stop("b")
+        connection.push("events", rows(1_800, 2_400))
+        connection.client.close_lane("events")
+        wait_for(lambda: len(results(deployment)) == len(expected(2_400)))
+        found = results(deployment)
+        assert same_rows(expected(2_400), found) == []
+        assert nothing_twice(found) == ids_contiguous(found) == []

@@ -22,6 +22,7 @@ from anabranch.deploy.description import read
 from anabranch.deploy.plan import NodePlan, Plan, make_plan
 from anabranch.deploy.validate import Checked, check_draft
 from anabranch.errors import ConfigError, DeploymentError, StateError, StreamNotFound
+from anabranch.model.links import LinkFault
 from anabranch.model.names import is_name
 from anabranch.model.position import Position
 from anabranch.syncing import sync
@@ -136,6 +137,9 @@ class Awaiting:
         self._refuse()
 
     def close_lane(self, source: str, lane: str | None) -> None:
+        self._refuse()
+
+    def fault_link(self, node: str, fault: LinkFault) -> None:
         self._refuse()
 
     def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:

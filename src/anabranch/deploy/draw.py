@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from anabranch.deploy.parts import siblings
 from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan, Role
 from anabranch.query.graph import Stage
 
@@ -27,7 +28,7 @@ def as_data(plan: Plan) -> dict[str, Any]:
     """The same for scripts."""
     return {
         "queries": {name: _query_data(query) for name, query in plan.queries.items()},
-        "nodes": {name: _node_data(node) for name, node in plan.nodes.items()},
+        "nodes": {name: _node_data(node, plan) for name, node in plan.nodes.items()},
         "links": [
             {
                 "between": list(pair),
@@ -100,6 +101,16 @@ def _node(node: NodePlan, plan: Plan) -> Iterator[str]:
         yield "  has nothing to do yet"
     else:
         yield from _role(node.name, node.role, plan.queries[node.role.query])
+        yield from _rebuilt(node.name, node.role, plan)
+
+
+def _rebuilt(name: str, role: Role, plan: Plan) -> Iterator[str]:
+    """For a replica: what happens if it loses its disk."""
+    others = siblings(plan, name)
+    if others:
+        yield f"  can be rebuilt from {' or '.join(others)}"
+    elif any(role.peers.values()):
+        yield "  cannot be rebuilt: no other node does the same"
 
 
 def _role(name: str, role: Role, query: QueryPlan) -> Iterator[str]:
@@ -133,7 +144,7 @@ def _do(names: tuple[str, ...]) -> str:
     return f"does {names[0]}" if len(names) == 1 else f"do {', '.join(names)}"
 
 
-def _node_data(node: NodePlan) -> dict[str, Any]:
+def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
     data: dict[str, Any] = {
         "address": str(node.address),
         "site": node.site,
@@ -153,5 +164,6 @@ def _node_data(node: NodePlan) -> dict[str, Any]:
             "entry": [entrance.source for entrance in node.role.entrances],
             "feeds": list(node.role.feeds),
             "writers": list(node.role.writers),
+            "siblings": list(siblings(plan, node.name)),
         }
     return data

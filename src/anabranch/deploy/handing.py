@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from anabranch.deploy.description import parse
 from anabranch.deploy.looking import Found, Looker
 from anabranch.deploy.plan import NodePlan, Plan, make_plan
+from anabranch.deploy.tables import parse
 from anabranch.deploy.validate import check_file
 from anabranch.errors import AnabranchError, DeploymentError, NodeUnreachable
 from anabranch.query.text import diagram_to_dict

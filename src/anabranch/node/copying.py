@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Set
 
 import pyarrow as pa
 
-from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
+from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import StreamNotFound, check
 from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.node.serving import ServedLog
 from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import Log
-from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest
+from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest, CopyReservation
 
 
 class Copies:
@@ -84,6 +84,18 @@ class Copies:
                 life=acknowledgement.life,
                 position=acknowledgement.position,
                 punctuations=acknowledgement.punctuations,
+            )
+        )
+
+    def reserve_copy(self, reservation: CopyReservation) -> None:
+        served = self._served(reservation.stream)
+        served.reserved(
+            PositionReserved(
+                reader=reservation.reader,
+                life=reservation.life,
+                like=reservation.like,
+                like_life=reservation.like_life,
+                position=reservation.position,
             )
         )
 

@@ -172,6 +172,12 @@ class JournalInlet:
         return InletState(copies=state.copies, punctuations=state.punctuations, remembered=remembered)
 
 
+def stored_positions(store: Store, stream: str) -> dict[str, Position]:
+    """How far each copy of a stream has been read into this store, durably; none if it has no inlet yet."""
+    stored = store.get(_key(stream))
+    return {} if stored is None else {name: copy.position for name, copy in _decoded(stored).copies.items()}
+
+
 def _header(rows: pa.RecordBatch | None) -> Header:
     if rows is None:
         return Header(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))

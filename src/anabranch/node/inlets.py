@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
+from anabranch import limits
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.part import Part, Route, replica_reader
@@ -33,6 +35,7 @@ class Inlets:
         self._inlets: dict[str, JournalInlet] = {}
         self._followers: dict[str, list[CopyFollower]] = {}
         self._clients: dict[str, Client] = {}
+        self._orphaned_since: float | None = None
 
     def open(self, store: Store, journal: Log) -> None:
         """Begins to follow the copies of a stream into its journal."""
@@ -52,6 +55,22 @@ class Inlets:
             )
             followers.append(follower)
             follower.start()
+
+    def watch(self) -> None:
+        """Called every now and then: a replica that no live copy can serve waits a little, and is then rebuilt."""
+        orphaned = [
+            f"{stream} of {', '.join(origins)}"
+            for stream, inlet in list(self._inlets.items())
+            if (origins := inlet.orphaned([each.copy for each in self._followers[stream] if each.is_live]))
+        ]
+        now = time.monotonic()
+        if not orphaned:
+            self._orphaned_since = None
+        elif self._orphaned_since is None:
+            self._orphaned_since = now
+        elif now - self._orphaned_since >= limits.ORPHANED_S:
+            self._orphaned_since = None
+            self._rebuild(f"It lacks what no copy that is there still has: {'; '.join(orphaned)}.")
 
     def stop(self) -> None:
         followers = [each for all_ in self._followers.values() for each in all_]

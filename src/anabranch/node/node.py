@@ -7,7 +7,8 @@ Spark is imported by nodes that need it, when they start it: without it an entry
 50 MB less, and a deployment has many.
 
 Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
-writer; and one housekeeper, which ticks the lanes, watches the stages and trims.
+writer; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the node is rebuilt from a
+peer, one that sees to that.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
 from anabranch.node.part import Part, direct
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
+from anabranch.node.snapshot import Snapshots
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
-from anabranch.node.writing import Writing
-from anabranch.query.boxes import Diagram, Source
+from anabranch.node.writing import Writing, durable_writers
+from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
@@ -90,26 +93,39 @@ class Node:
         self._stages: Final = self.part.stages
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
-        self._entries: dict[str, EntryPoint] = {}
         self._relays = relays
-        route = direct if relays is None else relays.route
-        self._inlets = Inlets(self.part, self._directory.life, clock=_now_us, route=route, rebuild=self._needs_rebuild)
-        self._runners: dict[str, StageRunner] = {}
+        self._route = direct if relays is None else relays.route
+        self._port = self.settings.port
         self._server: FlightServer | None = None
-        self._stopping = threading.Event()
         self._session: Any = None
         self._spark_says: Callable[[], list[str]] = list
+        self._lost: AnabranchError | None = None
+        self._discard = False
+        self._closing = threading.Event()
+        self._rebuilding: threading.Thread | None = None
+        self._started = time.monotonic()
+        self._make()
+
+    def _make(self) -> None:
+        """All that is made anew when the node has got another state: that of a peer."""
+        self._entries: dict[str, EntryPoint] = {}
+        self._runners: dict[str, StageRunner] = {}
+        self._stopping = threading.Event()
         self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
-        self._streams = Streams(self.diagram, self.part, self.settings, clock=_now_us, ready=self._ready)
+        life, part = self._directory.life, self.part
+        self._inlets = Inlets(part, life, clock=_now_us, route=self._route, rebuild=self._needs_rebuild)
+        self._streams = Streams(self.diagram, part, self.settings, clock=_now_us, ready=self._ready)
+        reserve = self.settings.disk_reserve_bytes
+        self._snapshots = Snapshots(
+            self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
+        )
         self._housekeeper: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
-        self._lost: AnabranchError | None = None
+        self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
-        self._discard = False
-        self._started = time.monotonic()
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -119,19 +135,9 @@ class Node:
         A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up.
         """
         try:
-            self._open_stores()
-            for source in self.diagram.sources:
-                if source.name in self.part.entries:
-                    self._open_source(source)
-            self._feeding.open({name: entry for name, entry in self._entries.items() if name in self.part.feeds})
-            self._server = FlightServer(self, self.settings.host, self.settings.port, copies=self._streams.copies)
-            starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
-            self._progress(f"serving at {self.address}{starting}")
-            self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
-            self._housekeeper.start()
-            self._start_stages()
-            self._ready.set()
-            self._feeding.start(self._session, self._directory.path / "checkpoints")
+            if self._rebuild().if_empty():
+                self._make()
+            self._run()
         except QueryError:
             # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
             self._discard = self._directory.is_new and self._streams.are_empty()
@@ -141,13 +147,41 @@ class Node:
             self.stop()
             raise
 
+    def _run(self) -> None:
+        self._open_stores()
+        for source in self.diagram.sources:
+            if source.name in self.part.entries:
+                self._open_source(source)
+        self._feeding.open({name: entry for name, entry in self._entries.items() if name in self.part.feeds})
+        self._server = FlightServer(
+            self, self.settings.host, self._port, copies=self._streams.copies, peers=self._snapshots
+        )
+        self._port = self._server.port
+        starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
+        self._progress(f"serving at {self.address}{starting}")
+        self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
+        self._housekeeper.start()
+        self._start_stages()
+        self._ready.set()
+        self._feeding.start(self._session, self._directory.path / "checkpoints")
+
     def stop(self) -> None:
         """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
+        self._closing.set()
+        if self._relays is not None:
+            self._relays.close()  # first: a call over a link that is cut would be waited for
+        self._wait_rebuilding_over()
+        self._close()
+        self._wait_rebuilding_over()  # the housekeeper may just have begun it
+        if self._discard:
+            self._directory.discard()
+        self._directory.close()
+
+    def _close(self) -> None:
+        """Ends all that runs; the directory stays ours."""
         self._stopping.set()
         self._ready.set()
         self._feeding.stop()
-        if self._relays is not None:
-            self._relays.close()  # first: a call over a link that is cut would be waited for
         self._inlets.stop()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
@@ -158,9 +192,6 @@ class Node:
         if self._server is not None:
             self._server.stop()
         self._streams.close()
-        if self._discard:
-            self._directory.discard()
-        self._directory.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -239,8 +270,7 @@ class Node:
         for stage in self._stages:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
-        outputs = tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
-        self._writing.start(outputs, self._streams.logs, session)  # before a batch has to wait for a full log
+        self._writing.start(self._written, self._streams.logs, session)  # before a batch has to wait for a full log
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._streams.say_punctuations)
@@ -259,10 +289,6 @@ class Node:
             store = self._streams.stores[self._directory.inlet_file(stream)]
             self._streams.create(store, stream, schemas[stream], "internal")
             self._inlets.open(store, self._streams.logs[stream][1])
-
-    def _needs_rebuild(self, reason: str) -> None:
-        if self._lost is None:
-            self._lost = StateError(f"This node cannot go on by itself. {reason}", remedy="Rebuild it from a peer.")
 
     def _wait_first_batch(self, runner: StageRunner) -> None:
         """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
@@ -324,6 +350,60 @@ class Node:
             disk_is_low=self._disk_is_low,
         )
 
+    # --- being rebuilt ---------------------------------------------------------------------------------------------
+
+    def _rebuild(self) -> Rebuilding:
+        return Rebuilding(
+            self._directory,
+            self.part,
+            writers=durable_writers(self._written),
+            route=self._route,
+            progress=self._progress,
+            wait=self._closing.wait,
+        )
+
+    @property
+    def _written(self) -> tuple[Output, ...]:
+        """The outputs whose writers run here."""
+        return tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
+
+    def _needs_rebuild(self, reason: str) -> None:
+        """This node cannot go on by itself. If there is a node to be rebuilt from, the housekeeper sees to it."""
+        if self.part.siblings:
+            self._rebuild_reason = self._rebuild_reason or reason
+        elif self._lost is None:
+            self._lost = StateError(
+                f"This node cannot go on by itself. {reason}",
+                remedy="No other node does the same part of the query, so that it could be rebuilt: begin anew with "
+                "empty state directories on all nodes.",
+            )
+
+    def _rebuild_and_go_on(self) -> None:
+        """In a thread of its own: everything is closed, gets the state of a peer, and is started again."""
+        try:
+            self._progress(f"has to be rebuilt: {self._rebuild_reason}")
+            self._close()
+            if self._rebuild().until_done():
+                self._make()
+                self._run()
+        except Exception as error:  # nobody waits for this thread: whoever watches the node is told
+            ours = InvariantBroken(f"The node could not be rebuilt: {error!r}.", remedy="Restart it, and report this.")
+            self._lost = error if isinstance(error, AnabranchError) else ours
+            self._close()
+        finally:
+            self._rebuilding = None
+
+    def _wait_rebuilding_over(self) -> None:
+        rebuilding = self._rebuilding
+        if rebuilding is not None:
+            rebuilding.join()
+
+    def _why_no_help(self) -> AnabranchError | None:
+        """Why no other node can be rebuilt from this one."""
+        if self._rebuild_reason is not None:
+            return StateError(f"It has to be rebuilt itself. {self._rebuild_reason}")
+        return self.failure()
+
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
@@ -346,7 +426,13 @@ class Node:
                     runner.watch(self._streams.say_punctuations)
             if self._opened.is_set() and time.monotonic() - trimmed >= _TRIM_EVERY_S:
                 self._attempt(lambda: self._streams.trim(list(self._runners.values())))
+                self._inlets.watch()
+                self._snapshots.expire()
                 trimmed = time.monotonic()
+            if self._ready.is_set() and self._rebuild_reason is not None:
+                self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
+                self._rebuilding.start()
+                return
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
@@ -431,6 +517,7 @@ class Node:
     def statistics(self) -> dict[str, Any]:
         """Everything worth showing: sources with their lanes, stages, links, and streams."""
         state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
+        state = "rebuilding" if self._rebuilding is not None else state
         return {
             "query": self.diagram.name,
             "address": self.address,
@@ -453,6 +540,8 @@ class Node:
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""
         deadline = time.monotonic() + timeout_s
+        while self._rebuilding is not None and time.monotonic() < deadline:
+            time.sleep(0.02)
         for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
             mark = runner.mark()
             while not runner.reached(mark):

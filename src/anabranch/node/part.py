@@ -33,6 +33,8 @@ class Part:
     """Per stream that comes from elsewhere, the nodes that have a copy, and their addresses."""
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per stream that is read elsewhere, the nodes that do."""
+    siblings: Mapping[str, str] = field(default_factory=dict)
+    """The other nodes that do the same, from any of which this one can be rebuilt, and their addresses."""
 
     @classmethod
     def whole(cls, diagram: Diagram) -> Part:

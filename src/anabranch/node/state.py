@@ -8,6 +8,9 @@
     stages/NAME.db      the logs that one Spark query writes, and its batch ledger
     …/NAME.db-bodies/   the large bodies of their segments
     checkpoints/NAME/   Spark's own checkpoint of that query
+    lent/               what is being given to a peer that is rebuilt from this node
+    arriving/           what has come so far from the peer that this node is rebuilt from
+    arrived/            all of it: it takes the place of the rest, now or at the next start
 
 A directory that is not ours, belongs to another query or is in use is refused before anything in it is touched.
 """
@@ -19,9 +22,11 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any, Final
 
+from anabranch import failpoints
 from anabranch.errors import StateError
 from anabranch.node.part import Part
 from anabranch.query.boxes import Diagram
@@ -37,6 +42,7 @@ class StateDirectory:
     def __init__(self, path: Path, diagram: Diagram, part: Part) -> None:
         self.path: Final = path
         self.life = ""
+        self._mine = _facts(diagram, part)
         self.is_new = not (path / "node.json").exists()
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
@@ -44,7 +50,9 @@ class StateDirectory:
             for name in _PARTS:
                 (path / name).mkdir(parents=True, exist_ok=True)
             self._lock = _take_lock(path)
-            self._claim(diagram, part)
+            self._take_arrived()
+            self._remove_leftovers()
+            self._claim()
         except OSError as error:
             self.close()
             raise StateError(
@@ -81,15 +89,72 @@ class StateDirectory:
             self._lock.close()
             self._lock = None
 
-    def _claim(self, diagram: Diagram, part: Part) -> None:
+    # --- being rebuilt, and helping a peer -------------------------------------------------------------------------
+
+    @property
+    def belongs_to(self) -> dict[str, Any]:
+        """Whose state it is, all but the life: a node can be rebuilt from one whose state belongs to the same."""
+        return self._mine
+
+    @property
+    def lent(self) -> Path:
+        """Where what is given to peers is gathered. It is removed at the next start."""
+        return self.path / "lent"
+
+    def arriving(self) -> Path:
+        """An empty directory for the state of a peer."""
+        directory = self.path / "arriving"
+        shutil.rmtree(directory, ignore_errors=True)
+        for name in _PARTS:
+            (directory / name).mkdir(parents=True)
+        return directory
+
+    def install(self, life: str) -> None:
+        """What has arrived, and is durable, becomes the state of this node, in a new life.
+
+        The renaming decides: a node that is killed before it has what it had, and one that is killed later goes on
+        with the installation when it starts.
+        """
+        _write_durably(self.path / "arriving" / "node.json", self._text(life))
+        failpoints.reach("rebuild.arrived")
+        (self.path / "arriving").rename(self.path / "arrived")
+        sync(self.path)
+        failpoints.reach("rebuild.decided")
+        self._take_arrived()
+        self.life = life
+
+    def _take_arrived(self) -> None:
+        """Can be done again from wherever it was interrupted: what is in its place is no longer in ``arrived``."""
+        arrived = self.path / "arrived"
+        if not arrived.exists():
+            return
+        for name in _PARTS:
+            if (arrived / name).exists():
+                shutil.rmtree(self.path / name, ignore_errors=True)
+                (arrived / name).rename(self.path / name)
+                failpoints.reach("rebuild.installing")
+        if (arrived / "node.json").exists():
+            (arrived / "node.json").rename(self.path / "node.json")
+        sync(self.path)
+        shutil.rmtree(arrived)
+
+    def _remove_leftovers(self) -> None:
+        for name in ("arriving", "lent"):
+            shutil.rmtree(self.path / name, ignore_errors=True)
+
+    # --- whose it is -----------------------------------------------------------------------------------------------
+
+    def _text(self, life: str) -> str:
+        return json.dumps({**self._mine, "life": life}, indent=1, sort_keys=True)
+
+    def _claim(self) -> None:
         """Writes the diagram into a new directory; in an old one it must be the same."""
         marker = self.path / "node.json"
         if marker.exists():
-            self.life = _read_marker(self.path, diagram, part)
+            self.life = _read_marker(self.path, self._mine)
             return
         self.life = secrets.token_hex(8)
-        facts = {**_facts(diagram, part), "life": self.life}
-        _write_durably(marker, json.dumps(facts, indent=1, sort_keys=True))
+        _write_durably(marker, self._text(self.life))
 
 
 def check_directory(path: Path, diagram: Diagram, part: Part) -> None:
@@ -98,7 +163,7 @@ def check_directory(path: Path, diagram: Diagram, part: Part) -> None:
     if (path / "lock").exists():
         _take_lock(path).close()
     if (path / "node.json").exists():
-        _read_marker(path, diagram, part)
+        _read_marker(path, _facts(diagram, part))
 
 
 def _facts(diagram: Diagram, part: Part) -> dict[str, Any]:
@@ -114,10 +179,9 @@ def _facts(diagram: Diagram, part: Part) -> dict[str, Any]:
     }
 
 
-def _read_marker(path: Path, diagram: Diagram, part: Part) -> str:
+def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
     """The life that the directory belongs to, if it is of the same part of the same query."""
     marker = path / "node.json"
-    mine = _facts(diagram, part)
     try:
         found = json.loads(marker.read_text())
         if not isinstance(found, dict) or (

@@ -7,10 +7,11 @@ another stream, or a gap between it and the log, is refused, never papered over.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +28,7 @@ from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWr
 from anabranch.query.specs import kind_name
 from anabranch.storage.log import Log, Segment
 from anabranch.storage.store import Store
+from anabranch.storage.transaction import Transaction
 
 _log: Final = logging.getLogger("anabranch.writer")
 
@@ -40,6 +42,17 @@ QUIET_SEGMENTS: Final = 100
 """Segments without rows that a writer lets pass before it acknowledges them: each costs a transaction."""
 
 _STORED_HEADER: Final = 3
+_REPLACED: Final = "writers of a replaced log"
+
+
+def durable_writers(outputs: Iterable[Output]) -> list[str]:
+    """The keys of those that keep what they wrote."""
+    return [writer_key(spec) for output in outputs for spec in output.to if not isinstance(spec, ConsoleWriter)]
+
+
+def forget_places(transaction: Transaction, writers: Sequence[str]) -> None:
+    """The log was replaced by that of a peer: nobody knows any more how far these had come, nor by which ids."""
+    transaction.put(_REPLACED, json.dumps(writers).encode())
 
 
 def writer_reader(writer: Writer) -> str:
@@ -84,6 +97,8 @@ class WriterRunner:
             raise
 
     def _find_place(self) -> None:
+        if self._writer.durable:
+            self._refuse_replaced()
         found = self._writer.recover()
         if not self._writer.durable:
             self._seq = self._acknowledged = self._source.end_seq()
@@ -236,6 +251,15 @@ class WriterRunner:
                 remedy="Give a new place to write to; it begins with what the log still holds.",
             )
         return log.seq_before_id(found.last_id + 1)
+
+    def _refuse_replaced(self) -> None:
+        replaced = json.loads(self._store.get(_REPLACED) or b"[]")
+        if self.key in replaced and self._reader not in self._source.readers():
+            raise StateError(
+                f"This node was rebuilt from a peer, which has the tuples of {self._output!r} under other ids: what "
+                f"{self.key} holds of them is not known.",
+                remedy="Give a new place to write to; it begins with what the log still holds.",
+            )
 
     def _is_ours(self, found: Found, *, known: bool) -> bool:
         log = self._source

@@ -27,6 +27,7 @@ from anabranch.storage.connection import (
     told_apart,
 )
 from anabranch.storage.log import Log
+from anabranch.storage.pinned import Pinned
 from anabranch.storage.state import LogSpec, LogState, Mark, Published
 from anabranch.storage.transaction import BatchRecord, Transaction
 
@@ -115,6 +116,16 @@ class Store:
                 self._owner = None
             self._leftover = self._bodies.remove([*transaction.doomed, *self._leftover])
             self._bound_wal()
+
+    @contextmanager
+    def pinned(self) -> Iterator[Pinned]:
+        """The store as it is now. Inside a transaction of this thread: as it was before it."""
+        with self._readers.connection() as connection:
+            connection.execute("BEGIN").fetchall()
+            try:
+                yield Pinned(connection, self._bodies, _files(connection))
+            finally:
+                connection.execute("ROLLBACK").fetchall()
 
     def close(self) -> None:
         """Wait for the running transaction and reads, and close. Waiters return at once."""

@@ -253,6 +253,19 @@ class Transaction:
         )
         self._execute("DELETE FROM batches WHERE number <= (SELECT max(number) FROM batches) - ?", (LEDGER_BATCHES,))
 
+    # --- a store that was copied from elsewhere --------------------------------------------------------------------
+
+    def begin_incarnations(self) -> None:
+        """From now on positions in the logs mean something else: the ids of readers elsewhere are not ours."""
+        for name, state in self._states.items():
+            incarnation = secrets.token_hex(8)
+            self._execute("UPDATE logs SET incarnation = ? WHERE log = ?", (incarnation, state.number))
+            self._states[name] = replace(state, incarnation=incarnation)
+
+    def rename_lineage(self, lineage: str) -> None:
+        """The checkpoint that the batches came from has got another id."""
+        self._execute("UPDATE batches SET lineage = ?", (lineage,))
+
     # --- for the store ---------------------------------------------------------------------------------------------
 
     def create_log(self, spec: LogSpec) -> None:

@@ -25,12 +25,15 @@ from anabranch.transport.ports import (
     CopyAnswer,
     CopyPiece,
     CopyRequest,
+    CopyReservation,
     JournalRequest,
+    PeerPlaces,
     Push,
     PushAnswer,
     ReadRequest,
     Registration,
     Role,
+    SnapshotPiece,
     StreamInfo,
     StreamKind,
 )
@@ -168,6 +171,19 @@ class Client:
     def acknowledge_copy(self, said: CopyAcknowledgement) -> None:
         self._act("acknowledge-copy", wire.acknowledgement_message(said))
 
+    def reserve_copy(self, said: CopyReservation) -> None:
+        self._act("reserve-copy", wire.reservation_message(said))
+
+    # --- peers -----------------------------------------------------------------------------------------------------
+
+    def places(self, asker: str) -> PeerPlaces:
+        """How far a node has read that does the same part of the query."""
+        return wire.places_of(self._act("places", {"asker": asker}))
+
+    def snapshot(self, asker: str) -> SnapshotStream:
+        """All of its state, as it is at one moment."""
+        return SnapshotStream(self._client, wire.snapshot_ticket(asker), self.address)
+
     # --- shared ----------------------------------------------------------------------------------------------------
 
     def _act(self, name: str, body: wire.Message) -> wire.Message:
@@ -254,6 +270,38 @@ class CopyStream(_Reading):
         return CopyPiece(first_id=first_id, rows=chunk.data, promises=promises)
 
     def __enter__(self) -> CopyStream:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class SnapshotStream(_Reading):
+    """The state of a node, file by file. Iterate it in one thread; close it from any.
+
+    One that ends before all of it has come is ``NodeUnreachable``.
+    """
+
+    @property
+    def life(self) -> str:
+        return wire.snapshot_life(self.schema)
+
+    def __iter__(self) -> Iterator[SnapshotPiece]:
+        files = 0
+        while True:
+            try:
+                chunk = self._next()
+            except StopIteration:
+                raise wire.unreachable(self._address, "it ended before its state had come") from None
+            message = wire.decode(chunk.app_metadata.to_pybytes())
+            if "files" in message:
+                check(wire.number(message, "files") == files, f"The snapshot of {self._address} lacks files.")
+                return
+            digest = wire.optional_text(message, "digest")
+            files += digest is not None
+            yield SnapshotPiece(path=wire.text(message, "path"), bytes=chunk.data.column(0)[0].as_py(), digest=digest)
+
+    def __enter__(self) -> SnapshotStream:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
@@ -97,6 +97,38 @@ class CopyAcknowledgement:
     life: str
     position: Position
     punctuations: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyReservation:
+    """``reader`` is about to be rebuilt, as ``life``, from the replica ``like``, which has read up to ``position``."""
+
+    stream: str
+    reader: str
+    life: str
+    like: str
+    like_life: str
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeerPlaces:
+    """How far a node has read each copy of its inputs, durably, for a peer that is to be rebuilt from it."""
+
+    life: str
+    belongs_to: Mapping[str, Any]
+    """Whose state it has: format, query and part."""
+    places: Mapping[tuple[str, str], Position | None]
+    """By stream and copy; None for a copy that it has never heard of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SnapshotPiece:
+    """Bytes of a file of a node's state; the last piece of a file has the digest of all of it."""
+
+    path: str
+    bytes: bytes
+    digest: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,10 +259,26 @@ class CopyPorts(Protocol):
 
     def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None: ...
 
+    def reserve_copy(self, reservation: CopyReservation) -> None:
+        """Nothing that ``like`` has not read is trimmed before the rebuilt reader has it; durably."""
+        ...
+
 
 class RolePorts(Protocol):
     """What a node offers that has nothing to do yet."""
 
     def take_role(self, role: Role) -> None:
         """Returns when the node will keep it."""
+        ...
+
+
+class PeerPorts(Protocol):
+    """What a node offers to the others that do the same part of the query, when one of them is to be rebuilt."""
+
+    def places(self, asker: str) -> PeerPlaces:
+        """How far it has read; ``NodeUnreachable`` while it cannot help."""
+        ...
+
+    def snapshot(self, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
+        """The life of the node, and all of its state as it is at one moment, file by file."""
         ...

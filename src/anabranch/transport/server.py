@@ -30,10 +30,12 @@ from anabranch.transport.ports import (
     CopyPiece,
     CopyPorts,
     NodePorts,
+    PeerPorts,
     PushAnswer,
     ReadRequest,
     Role,
     RolePorts,
+    SnapshotPiece,
     StreamInfo,
 )
 
@@ -61,11 +63,13 @@ class FlightServer:
         *,
         copies: CopyPorts | None = None,
         roles: RolePorts | None = None,
+        peers: PeerPorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
-            self._service = _Service(ports, copies, roles, self._calls, flight.Location.for_grpc_tcp(host, port))
+            location = flight.Location.for_grpc_tcp(host, port)
+            self._service = _Service(ports, copies, roles, peers, self._calls, location)
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -137,6 +141,7 @@ class _Service(flight.FlightServerBase):
         ports: NodePorts,
         copies: CopyPorts | None,
         roles: RolePorts | None,
+        peers: PeerPorts | None,
         calls: _Calls,
         location: flight.Location,
     ) -> None:
@@ -144,6 +149,7 @@ class _Service(flight.FlightServerBase):
         self._ports: Final = ports
         self._copies: Final = copies
         self._roles: Final = roles
+        self._peers: Final = peers
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -153,6 +159,8 @@ class _Service(flight.FlightServerBase):
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
             "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
             "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
+            "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
+            "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -192,6 +200,9 @@ class _Service(flight.FlightServerBase):
             if "copy" in message:
                 answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
                 return wire.copy_schema(answer), _with_places(pieces)
+            if "snapshot" in message:
+                life, files = self._peer().snapshot(wire.text(message, "snapshot"))
+                return wire.snapshot_schema(life), _with_end(files)
             if "journal" in message:
                 schema, batches = self._ports.journal_read(wire.journal_request(message))
                 return schema, _small_enough(batches)
@@ -282,6 +293,13 @@ class _Service(flight.FlightServerBase):
         self._roles.take_role(Role(node=node, tables=tables, queries=queries))
         return {}
 
+    def _reserve_copy(self, message: wire.Message) -> wire.Message:
+        self._serving().reserve_copy(wire.reservation_of(message))
+        return {}
+
+    def _places(self, message: wire.Message) -> wire.Message:
+        return wire.places_message(self._peer().places(wire.text(message, "asker")))
+
     def _forget_reader(self, message: wire.Message) -> wire.Message:
         self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
         return {}
@@ -306,6 +324,11 @@ class _Service(flight.FlightServerBase):
             raise StreamNotFound("This node has no copies for replicas.", remedy="Check the deployment's addresses.")
         return self._copies
 
+    def _peer(self) -> PeerPorts:
+        if self._peers is None:
+            raise StreamNotFound("No node can be rebuilt from this one.", remedy="Check the deployment's addresses.")
+        return self._peers
+
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)
         if kind not in (None, info.kind):
@@ -328,6 +351,19 @@ def _small_enough(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 def _with_places(pieces: Iterator[CopyPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
     for piece in pieces:
         yield piece.rows, wire.encode({"first": piece.first_id, "promises": dict(piece.promises)})
+
+
+def _with_end(pieces: Iterator[SnapshotPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+    files = 0
+    try:
+        for piece in pieces:
+            files += piece.digest is not None
+            yield wire.snapshot_batch(piece)
+        yield wire.snapshot_end(files)
+    finally:
+        close = getattr(pieces, "close", None)
+        if close is not None:
+            close()
 
 
 @contextmanager

@@ -34,11 +34,14 @@ from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
     CopyRequest,
+    CopyReservation,
     JournalRequest,
+    PeerPlaces,
     Push,
     PushAnswer,
     ReadRequest,
     Registration,
+    SnapshotPiece,
 )
 
 VERSION: Final = 1
@@ -56,6 +59,9 @@ HEADER_FIELDS: Final = (
 )
 
 COPY: Final = b"anabranch.copy"  # the same, for what a copy answers to a replica
+
+SNAPSHOT: Final = b"anabranch.snapshot"  # the same, for the life of the node whose state is sent
+SNAPSHOT_SCHEMA: Final = pa.schema([pa.field("bytes", pa.binary(), nullable=False)])
 
 Message = dict[str, object]
 
@@ -287,6 +293,66 @@ def link_fault_of(message: Message) -> LinkFault:
             return Heal()
         case other:
             raise ConfigError(f"A link cannot be made to {other!r}.", remedy="Write cut, delay, slow or heal.")
+
+
+def reservation_message(said: CopyReservation) -> Message:
+    return {
+        "stream": said.stream,
+        "reader": said.reader,
+        "life": said.life,
+        "like": said.like,
+        "like_life": said.like_life,
+        "position": None if said.position is None else str(said.position),
+    }
+
+
+def reservation_of(message: Message) -> CopyReservation:
+    return CopyReservation(
+        stream=text(message, "stream"),
+        reader=text(message, "reader"),
+        life=text(message, "life"),
+        like=text(message, "like"),
+        like_life=text(message, "like_life"),
+        position=None if message.get("position") is None else position(message, "position"),
+    )
+
+
+def places_message(said: PeerPlaces) -> Message:
+    places = [[stream, copy, None if at is None else str(at)] for (stream, copy), at in said.places.items()]
+    return {"life": said.life, "belongs_to": dict(said.belongs_to), "places": places}
+
+
+def places_of(message: Message) -> PeerPlaces:
+    belongs_to, places = message.get("belongs_to"), message.get("places")
+    if not isinstance(belongs_to, dict) or not isinstance(places, list):
+        raise ConfigError("A peer did not say how far it has read.", remedy="Run the same version on all nodes.")
+    return PeerPlaces(
+        life=text(message, "life"),
+        belongs_to=belongs_to,
+        places={(stream, copy): None if at is None else parse_position(at) for stream, copy, at in places},
+    )
+
+
+def snapshot_ticket(asker: str) -> bytes:
+    return encode({"snapshot": asker})
+
+
+def snapshot_schema(life: str) -> pa.Schema:
+    return SNAPSHOT_SCHEMA.with_metadata({SNAPSHOT: encode({"life": life})})
+
+
+def snapshot_life(schema: pa.Schema) -> str:
+    return text(decode((schema.metadata or {}).get(SNAPSHOT, b"")), "life")
+
+
+def snapshot_batch(piece: SnapshotPiece) -> tuple[pa.RecordBatch, bytes]:
+    batch = pa.record_batch([pa.array([piece.bytes], pa.binary())], schema=SNAPSHOT_SCHEMA)
+    return batch, encode({"path": piece.path, "digest": piece.digest})
+
+
+def snapshot_end(files: int) -> tuple[pa.RecordBatch, bytes]:
+    """What comes last, so that a snapshot that was cut off is not taken for a whole one."""
+    return pa.record_batch([pa.array([], pa.binary())], schema=SNAPSHOT_SCHEMA), encode({"files": files})
 
 
 def push_metadata(push: Push) -> bytes:

@@ -54,12 +54,14 @@ node b at 127.0.0.1:7002, Spark local[*]
   reads load from a
   gives ping to c
   gives box:pairs, quick to d
+  cannot be rebuilt: no other node does the same
 
 node c at 127.0.0.1:7003, Spark local[*]
   runs slow, as does b
   reads ping from a, b
   reads load from a
   gives box:pairs, quick to d
+  cannot be rebuilt: no other node does the same
 
 node d at 127.0.0.1:7004, Spark local[*]
   runs counts
@@ -89,6 +91,7 @@ def test_explain_shows_a_deployment(cli: Cli) -> None:
     assert shown.exit_code == 0
     assert shown.stdout.startswith("query planetlab, mode race\n")
     assert "node wisc at 127.0.0.1:7721, Spark local[1]\n  runs loads, as does purdue\n" in shown.stdout
+    assert "  can be rebuilt from purdue\n" in shown.stdout
     assert "node mit at 127.0.0.1:7711, no Spark\n" in shown.stdout
 
 
@@ -96,6 +99,7 @@ def test_explain_as_json_is_the_plan(cli: Cli, tmp_path: Path) -> None:
     shown = json.loads(cli("explain", str(write(tmp_path)), "--json").stdout)
     assert shown == {"mistakes": [], "plan": json.loads(json.dumps(as_data(plan(tmp_path))))}
     assert shown["plan"]["nodes"]["b"]["role"]["peers"] == {"slow": ["c"]}
+    assert shown["plan"]["nodes"]["b"]["role"]["siblings"] == []
     assert shown["plan"]["queries"]["paths"]["copies"]["box:pairs"] == ["b", "c"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.deploy.parts import part_of, relays_of
+from anabranch.deploy.parts import part_of, relays_of, siblings
 from anabranch.deploy.plan import load_plan
 from anabranch.errors import ConfigError
 from anabranch.model.links import Cut
@@ -46,3 +46,21 @@ def test_links_that_are_emulated_or_may_be_hurt_go_through_relays(tmp_path: Path
     assert {name: told["delay_us"] for name, told in relays.statistics().items()} == {"a": 5_000, "b": 0, "d": 0}
     relays.set("b", Cut())
     relays.close()
+
+
+def test_a_replica_can_be_rebuilt_from_those_that_do_all_that_it_does() -> None:
+    plan = load_plan(EXAMPLE)
+    assert part_of(plan, "wisc").siblings == {"purdue": str(plan.nodes["purdue"].address)}
+    assert part_of(plan, "osu").siblings == {}
+    assert part_of(plan, "mit").siblings == {}  # entry points learn from each other, in another way
+
+
+def test_nobody_does_all_that_a_node_with_several_fragments_does(tmp_path: Path) -> None:
+    apart = GOOD.replace('ping = ["a", "b"]', 'ping = ["a"]')
+    assert [siblings(plan(tmp_path, apart), name) for name in "abcd"] == [(), ("c",), ("b",), ()]
+    both = apart.replace('counts = "d"', 'counts = ["b", "d"]')
+    assert [siblings(plan(tmp_path, both), name) for name in "abcd"] == [(), (), (), ()]
+
+
+def test_an_entry_point_has_rows_in_an_order_of_its_own(tmp_path: Path) -> None:
+    assert [siblings(plan(tmp_path), name) for name in "bc"] == [(), ()]

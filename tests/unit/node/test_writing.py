@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from anabranch.columns import arrow_schema
 from anabranch.errors import StateError
 from anabranch.node import writing
-from anabranch.node.writing import WriterRunner, Writing, tuple_writer, writer_reader
+from anabranch.node.writing import WriterRunner, Writing, forget_places, tuple_writer, writer_reader
 from anabranch.query.boxes import Arrow, Output
-from anabranch.query.connectors import Writer
+from anabranch.query.connectors import Writer, writer_key
 from anabranch.query.specs import writer_from
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
@@ -291,3 +291,20 @@ def test_a_console_shows_what_comes_and_holds_nothing(
     assert "row 1" in shown
     assert "row 0" not in shown
     assert bench.log.readers() == {}
+
+
+def test_a_writer_of_a_log_that_was_replaced_by_a_peers_needs_a_new_place(bench: Bench, tmp_path: Path) -> None:
+    """Its tuples have other ids there: even if the last one had the same, others might be missing."""
+    old, new = f"jsonl:{tmp_path}/old.jsonl", f"jsonl:{tmp_path}/new.jsonl"
+    bench.append(3)
+    bench.write_all(old)
+    with bench.store.transaction() as transaction:
+        transaction.remove_reader("o", writer_reader(parsed(old)))
+        forget_places(transaction, [writer_key(parsed(old))])
+    with pytest.raises(StateError, match="rebuilt from a peer"):
+        bench.write_all(old)
+    bench.write_all(new)
+    assert (tmp_path / "new.jsonl").read_text() == (tmp_path / "old.jsonl").read_text()
+    bench.append(1)
+    bench.write_all(new)
+    assert len((tmp_path / "new.jsonl").read_text().splitlines()) == 4
