@@ -83,6 +83,8 @@ class Lane:
         if self.rules.producer not in (None, event.producer):
             return state, [refusals.unknown_producer(self.name, self.rules.producer, event.producer)]
         known = state.producers.get(event.producer)
+        if event.session is not None:
+            return self._go_on(state, event, event.session, known)
         next_number = known.next_number if known else 1
         session = state.last_session + 1
         producer = Producer(session=session, next_number=next_number, seen_us=event.now_us)
@@ -90,6 +92,14 @@ class Lane:
             _with_producer(state, event.producer, producer), last_session=session, last_activity_us=event.now_us
         )
         return new, [AnswerRegistration(session=session, next_number=next_number)]
+
+    def _go_on(self, state: LaneState, event: ProducerRegistered, session: int, known: Producer | None) -> Step:
+        if known is None or known.session != session:
+            present = known.session if known else None
+            return state, [refusals.session_expired(self.name, event.producer, session, present)]
+        new = _with_producer(state, event.producer, replace(known, seen_us=event.now_us))
+        answer = AnswerRegistration(session=session, next_number=known.next_number)
+        return replace(new, last_activity_us=event.now_us), [answer]
 
     def _refuse_sender(self, state: LaneState, event: Entry) -> Refuse | None:
         """Why this client may not send this, whatever is in it; None if it may."""

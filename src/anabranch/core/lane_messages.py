@@ -31,10 +31,14 @@ class EntryPointStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerRegistered:
-    """A client asked for a session under this name; its older sessions end."""
+    """A client asked for a session under this name; its older sessions end.
+
+    With a ``session`` it goes on with that one, maybe at another entry point, unless a later one has ended it.
+    """
 
     producer: str
     now_us: int
+    session: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,11 @@ comes from a life that is over, or answers one, is dropped, and what was counted
 an answer that is still on the way therefore never meets what its sender says in the next life. That is why a majority
 must know: any other majority has a member in it who tells.
 
+Entries that every entry point has released are needed by nobody, and may be forgotten; so may others, when there are
+too many. A peer that lacks one of those cannot be given it any more. It is told where the leader's entries begin, and
+what the lane was at that place (the *base*), and goes on from there with a hole behind it, of which its readers must
+hear.
+
 ``SharedLane.handle`` is the one door. The state it returns is stored before its actions are carried out.
 """
 
@@ -53,7 +58,11 @@ class LaneCopy(Generic[Content]):
     entries: tuple[Entry[Content], ...] = ()
     trimmed: int = 0
     trimmed_term: int = 0
+    base: Content | None = None
+    """What was at place ``trimmed``."""
     released: int = 0
+    everywhere: int = 0
+    """Up to here every entry point has released, as far as this one has heard."""
     learns: bool = False
     """Whether it lost what it had, and does not count yet."""
     lives: Mapping[str, int] = field(default_factory=dict)
@@ -74,6 +83,15 @@ class LaneCopy(Generic[Content]):
     def between(self, after: int, to: int) -> tuple[Entry[Content], ...]:
         return self.entries[max(0, after - self.trimmed) : to - self.trimmed]
 
+    def trim(self, through: int) -> LaneCopy[Content]:
+        """Without the entries up to this place, as far as they are released."""
+        through = min(through, self.released)
+        if through <= self.trimmed:
+            return self
+        last = self.entries[through - self.trimmed - 1]
+        left = self.entries[through - self.trimmed :]
+        return replace(self, entries=left, trimmed=through, trimmed_term=last.term, base=last.content)
+
     @property
     def last(self) -> tuple[int, int]:
         """How much it holds, as votes compare it: the later term counts more than the greater length."""
@@ -92,6 +110,8 @@ class Leading:
     """The peers that do not count."""
     heard: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """Per peer, the lives that it knew of when it last answered this leader."""
+    released: Mapping[str, int] = field(default_factory=dict)
+    """Per peer, up to where it has said to have released."""
 
     def without(self, begun: Collection[str]) -> Leading:
         """What is left of it when these peers have begun a new life."""
@@ -101,6 +121,7 @@ class Leading:
             stored={**self.stored, **dict.fromkeys(begun, 0)} if self.elected else {},
             learning=self.learning.union(begun),
             heard={peer: lives for peer, lives in self.heard.items() if peer not in begun},
+            released={peer: place for peer, place in self.released.items() if peer not in begun},
         )
 
 
@@ -138,7 +159,8 @@ class VoteAnswered:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAsked(Generic[Content]):
     """The leader of ``term`` has these entries after place ``after``, where the entry before has ``after_term``.
-    ``counts`` tells a peer that has learned enough that it counts from now on."""
+    ``counts`` tells a peer that has learned enough that it counts from now on. ``base`` is what was at place ``after``,
+    for a peer that lacks entries before it which the leader has no more."""
 
     sender: str
     term: int
@@ -147,6 +169,8 @@ class StoreAsked(Generic[Content]):
     entries: tuple[Entry[Content], ...]
     released: int
     counts: bool = False
+    everywhere: int = 0
+    base: Content | None = None
     lives: Mapping[str, int] = field(default_factory=dict)
 
 
@@ -158,6 +182,7 @@ class StoreAnswered:
     term: int
     agreed: bool
     stored: int
+    released: int = 0
     learns: bool = False
     lives: Mapping[str, int] = field(default_factory=dict)
 
@@ -216,13 +241,21 @@ class StepDown:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BeginAt:
+    """What was released between the last place here and this one will never come: there is a hole. Everything after
+    ``place`` follows as ever."""
+
+    place: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CountAgain:
     """This entry point has learned all that it had forgotten, and votes and counts from now on."""
 
     term: int
 
 
-Action = Tell[Content] | Release | Lead | StepDown | CountAgain
+Action = Tell[Content] | Release | Lead | StepDown | BeginAt | CountAgain
 Step = tuple[LaneCopy[Content], Leading | None, list[Action[Content]]]
 
 
@@ -353,6 +386,7 @@ class SharedLane(Generic[Content]):
     def _ask_to_store(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> Tell[Content]:
         """What the peer is not known to hold. It need not be the last time that it is told."""
         after = max(leading.stored[peer], copy.trimmed)
+        lacks = leading.stored[peer] < copy.trimmed
         return Tell(
             peer=peer,
             message=StoreAsked(
@@ -363,6 +397,8 @@ class SharedLane(Generic[Content]):
                 entries=copy.between(after, copy.held),
                 released=copy.released,
                 counts=self._may_count(copy, leading, peer),
+                everywhere=copy.everywhere,
+                base=copy.base if lacks else None,
                 lives=copy.lives,
             ),
         )
@@ -380,8 +416,18 @@ class SharedLane(Generic[Content]):
         fits = event.after <= copy.released or (
             event.after <= copy.held and copy.term_at(event.after) == event.after_term
         )
-        if not fits:
+        if not fits and event.base is None:
             return copy, None, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
+        if not fits:
+            copy = replace(
+                copy,
+                entries=(),
+                trimmed=event.after,
+                trimmed_term=event.after_term,
+                base=event.base,
+                released=event.after,
+            )
+            before = [*before, BeginAt(place=event.after)]
         skip = max(0, copy.released - event.after)  # what is released here is what the leader has there
         begin = event.after + min(skip, len(event.entries))
         entries = (*copy.between(copy.trimmed, begin), *event.entries[skip:])
@@ -390,7 +436,8 @@ class SharedLane(Generic[Content]):
         stored = event.after + len(event.entries)
         released = max(copy.released, min(event.released, stored))
         actions: list[Action[Content]] = [Release(through=released)] if released > copy.released else []
-        copy = replace(copy, entries=entries, released=released)
+        everywhere = max(copy.everywhere, min(event.everywhere, released))
+        copy = replace(copy, entries=entries, released=released, everywhere=everywhere)
         if copy.learns and event.counts and event.lives.get(self.name) == copy.lives.get(self.name):
             copy = replace(copy, learns=False, voted_for=event.sender)  # whatever it voted before, not against this one
             actions.append(CountAgain(term=copy.term))
@@ -398,7 +445,13 @@ class SharedLane(Generic[Content]):
 
     def _answer(self, copy: LaneCopy[Content], leader: str, *, agreed: bool, stored: int) -> Tell[Content]:
         message = StoreAnswered(
-            sender=self.name, term=copy.term, agreed=agreed, stored=stored, learns=copy.learns, lives=copy.lives
+            sender=self.name,
+            term=copy.term,
+            agreed=agreed,
+            stored=stored,
+            released=copy.released,
+            learns=copy.learns,
+            lives=copy.lives,
         )
         return Tell(peer=leader, message=message)
 
@@ -414,12 +467,19 @@ class SharedLane(Generic[Content]):
             return copy, leading, before
         known = leading.stored[event.sender]
         stored = max(known, event.stored) if event.agreed else min(known, event.stored)
-        leading = replace(leading, stored={**leading.stored, event.sender: stored})
+        leading = replace(
+            leading,
+            stored={**leading.stored, event.sender: stored},
+            released={**leading.released, event.sender: event.released},
+        )
         if event.lives or event.learns:
             leading = self._learned(leading, event)
         if not event.agreed or self._may_count(copy, leading, event.sender):
             return copy, leading, [*before, self._ask_to_store(copy, leading, event.sender)]
         copy, leading, released = self._release(copy, leading)
+        everywhere = min([copy.released, *(leading.released.get(peer, 0) for peer in self.peers)])
+        if everywhere > copy.everywhere:
+            copy = replace(copy, everywhere=everywhere)
         return copy, leading, [*before, *released]
 
     def _learned(self, leading: Leading, event: StoreAnswered) -> Leading:

@@ -90,10 +90,12 @@ class EntryPoint:
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
-    def register(self, producer: str) -> Registration:
+    def register(self, producer: str, session: int | None = None) -> Registration:
+        """A new session, or the one that the producer has, if it goes on here."""
         name = self._lane_of(producer)
         with self._lock:
-            answer = self._handle(name, ProducerRegistered(producer=producer, now_us=self._clock()), None)
+            event = ProducerRegistered(producer=producer, now_us=self._clock(), session=session)
+            answer = self._handle(name, event, None)
         assert isinstance(answer, AnswerRegistration)
         return Registration(
             session=answer.session,

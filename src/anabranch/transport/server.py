@@ -25,7 +25,7 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.transport import rows, wire
+from anabranch.transport import letters, rows, wire
 from anabranch.transport.ports import CopyPiece, CopyPorts, NodePorts, PushAnswer, ReadRequest, StreamInfo
 
 _log: Final = logging.getLogger(__name__)
@@ -45,12 +45,18 @@ class FlightServer:
     """Serves ``ports`` from construction until ``stop``. Port 0 takes any free one; ``address`` says which."""
 
     def __init__(
-        self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0, *, copies: CopyPorts | None = None
+        self,
+        ports: NodePorts,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        copies: CopyPorts | None = None,
+        lanes: letters.LanePorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
-            self._service = _Service(ports, copies, self._calls, flight.Location.for_grpc_tcp(host, port))
+            self._service = _Service(ports, copies, lanes, self._calls, flight.Location.for_grpc_tcp(host, port))
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -117,10 +123,18 @@ class _Calls:
 class _Service(flight.FlightServerBase):
     """The handlers. Only Flight errors may leave one: pyarrow makes anything else opaque."""
 
-    def __init__(self, ports: NodePorts, copies: CopyPorts | None, calls: _Calls, location: flight.Location) -> None:
+    def __init__(
+        self,
+        ports: NodePorts,
+        copies: CopyPorts | None,
+        lanes: letters.LanePorts | None,
+        calls: _Calls,
+        location: flight.Location,
+    ) -> None:
         super().__init__(location)
         self._ports: Final = ports
         self._copies: Final = copies
+        self._lanes: Final = lanes
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -128,6 +142,7 @@ class _Service(flight.FlightServerBase):
             "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
+            "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -197,6 +212,9 @@ class _Service(flight.FlightServerBase):
         writer: flight.FlightMetadataWriter,
     ) -> None:
         with _errors(), self._calls.counted():
+            if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTER:
+                self._hear(reader, writer)
+                return
             info = self._stream(_path(descriptor), "source")
             schema = wire.data_schema(info.schema)
             for chunk in reader:
@@ -218,6 +236,14 @@ class _Service(flight.FlightServerBase):
         push = wire.push_of(source, message, data)
         return self._ports.push(push) if push.count or push.kind != "rows" else PushAnswer()
 
+    def _hear(self, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter) -> None:
+        """A letter of another entry point; it is answered when all that the answer says is durable."""
+        for chunk in reader:
+            self._calls.check_running()
+            sender, messages = letters.letter_of(wire.decode(chunk.app_metadata.to_pybytes()), chunk.data)
+            answers = self._sharing().hear(sender, messages)
+            writer.write(pa.py_buffer(wire.encode(letters.answers_message(answers))))
+
     # --- actions ---------------------------------------------------------------------------------------------------
 
     def list_actions(self, context: flight.ServerCallContext) -> list[flight.ActionType]:
@@ -235,7 +261,11 @@ class _Service(flight.FlightServerBase):
 
     def _register(self, message: wire.Message) -> wire.Message:
         source, producer = wire.text(message, "source"), wire.text(message, "producer")
-        return wire.registration_message(self._ports.register(source, producer))
+        session = wire.optional_number(message, "session")
+        return wire.registration_message(self._ports.register(source, producer, session))
+
+    def _greet(self, message: wire.Message) -> wire.Message:
+        return letters.roll_message(self._sharing().greet(letters.greeting_of(message)))
 
     def _acknowledge(self, message: wire.Message) -> wire.Message:
         stream, reader = wire.text(message, "stream"), wire.text(message, "reader")
@@ -265,6 +295,11 @@ class _Service(flight.FlightServerBase):
         if self._copies is None:
             raise StreamNotFound("This node has no copies for replicas.", remedy="Check the deployment's addresses.")
         return self._copies
+
+    def _sharing(self) -> letters.LanePorts:
+        if self._lanes is None:
+            raise StreamNotFound("This node shares no lanes.", remedy="Check the deployment's addresses.")
+        return self._lanes
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)

@@ -1,0 +1,117 @@
+"""Entry points of one source in this process, over real Flight: they stop, start again, and lose their disks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anabranch as ab
+from anabranch.node.node import Node
+from anabranch.node.part import Part
+from anabranch.node.settings import NodeSettings
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages
+from tests.chaos.run import free_port
+from tests.waiting import wait_for
+
+Identity = tuple[str, int, int, int]
+"""Origin, stream time and number of a row, and its value."""
+
+
+def diagram(*, producers: tuple[str, ...] = ("p",), time: str | None = None) -> Diagram:
+    query = ab.Query("sharing")
+    columns = "x bigint" if time is None else f"x bigint, {time} timestamp"
+    events = query.source("events", columns, producers=list(producers), time=time)
+    query.output("all", events.filter("x >= 0"))
+    return query.checked()
+
+
+class EntryPoints:
+    """By name. ``start`` goes on with what is on the disk; ``lose_disk`` removes it."""
+
+    def __init__(self, directory: Path, names: str, query: Diagram) -> None:
+        self._directory = directory
+        self.names = tuple(names)
+        self.query = query
+        self._ports = {name: free_port() for name in names}
+        self.nodes: dict[str, Node] = {}
+
+    def address(self, name: str) -> str:
+        return f"127.0.0.1:{self._ports[name]}"
+
+    def addresses(self, first: str | None = None) -> list[str]:
+        names = sorted(self.names, key=lambda name: name != first)
+        return [self.address(name) for name in names]
+
+    def start(self, *names: str) -> None:
+        for name in names or self.names:
+            settings = NodeSettings(port=self._ports[name], disk_reserve_bytes=1 << 20)
+            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=self._part(name))
+            node.start()
+        if len(self.nodes) == len(self.names):
+            wait_for(lambda: not any(self._is_beginning(name) for name in self.nodes))
+
+    def stop(self, *names: str) -> None:
+        for name in names:
+            self.nodes.pop(name).stop()
+
+    def lose_disk(self, name: str) -> None:
+        assert name not in self.nodes
+        shutil.rmtree(self._directory / name)
+
+    def rows(self, name: str, stream: str = "events") -> list[Identity]:
+        """What the log of this entry point shows, in canonical order."""
+        log = self.nodes[name]._streams.logs[stream][1]
+        found: list[Identity] = []
+        for segment in log.read(log.first_seq() - 1, log.end_seq()):
+            if segment.rows is not None:
+                columns = segment.rows.to_pydict()
+                for tid, stime, code, x in zip(
+                    columns["_tid"], columns["_stime"], columns["_origin"], columns["x"], strict=True
+                ):
+                    found.append((log.spec.origins[code], round(stime.timestamp() * 1_000_000), tid, x))
+        return sorted(found)
+
+    def values(self, name: str) -> list[int]:
+        return [x for _, _, _, x in self.rows(name)]
+
+    def punctuations(self, name: str) -> dict[str, int]:
+        return self.nodes[name]._streams.logs["events"][1].punctuations()
+
+    def lane(self, name: str, origin: str = "events/p") -> Mapping[str, object]:
+        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"]
+        return lanes[origin]["shared"]
+
+    def leaders(self, origin: str = "events/p") -> list[str]:
+        return [name for name in self.nodes if self.lane(name, origin)["state"] == "leads"]
+
+    def _is_beginning(self, name: str) -> bool:
+        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"].values()
+        return any(lane["shared"]["state"] == "beginning" for lane in lanes)
+
+    def agree(self) -> bool:
+        """Whether all that run show the same."""
+        shown = [(self.rows(name), self.punctuations(name)) for name in self.nodes]
+        return all(each == shown[0] for each in shown)
+
+    def _part(self, name: str) -> Part:
+        return Part(
+            node=name,
+            stages=(),
+            all_stages=stages(self.query),
+            entries=frozenset({"events"}),
+            peers={"events": {peer: self.address(peer) for peer in self.names if peer != name}},
+        )
+
+
+@contextmanager
+def entry_points(directory: Path, names: str = "abc", query: Diagram | None = None) -> Iterator[EntryPoints]:
+    made = EntryPoints(directory, names, query or diagram())
+    try:
+        yield made
+    finally:
+        for node in made.nodes.values():
+            with suppress(Exception):
+                node.stop()
