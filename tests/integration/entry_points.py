@@ -48,7 +48,7 @@ class EntryPoints:
     def start(self, *names: str) -> None:
         for name in names or self.names:
             settings = NodeSettings(port=self._ports[name], disk_reserve_bytes=1 << 20)
-            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=self._part(name))
+            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=self.part(name))
             node.start()
         if len(self.nodes) == len(self.names):
             wait_for(lambda: not any(self._is_beginning(name) for name in self.nodes))
@@ -80,12 +80,23 @@ class EntryPoints:
     def punctuations(self, name: str) -> dict[str, int]:
         return self.nodes[name]._streams.logs["events"][1].punctuations()
 
+    def incarnation(self, name: str) -> str:
+        return self.nodes[name]._streams.logs["events"][1].incarnation
+
+    def floors(self, name: str) -> Mapping[str, int]:
+        return self.nodes[name]._streams._served["events"].readers["replica:reader"].floors
+
     def lane(self, name: str, origin: str = "events/p") -> Mapping[str, object]:
         lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"]
         return lanes[origin]["shared"]
 
     def leaders(self, origin: str = "events/p") -> list[str]:
         return [name for name in self.nodes if self.lane(name, origin)["state"] == "leads"]
+
+    def follow_one(self, origin: str = "events/p") -> bool:
+        """Whether all that run know the same leader."""
+        leaders = self.leaders(origin)
+        return len(leaders) == 1 and all(self.lane(name, origin)["leader"] == leaders[0] for name in self.nodes)
 
     def _is_beginning(self, name: str) -> bool:
         lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"].values()
@@ -96,12 +107,13 @@ class EntryPoints:
         shown = [(self.rows(name), self.punctuations(name)) for name in self.nodes]
         return all(each == shown[0] for each in shown)
 
-    def _part(self, name: str) -> Part:
+    def part(self, name: str) -> Part:
         return Part(
             node=name,
             stages=(),
             all_stages=stages(self.query),
             entries=frozenset({"events"}),
+            readers={"events": ("reader",)},
             peers={"events": {peer: self.address(peer) for peer in self.names if peer != name}},
         )
 

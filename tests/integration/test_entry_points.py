@@ -1,26 +1,30 @@
 """Entry points that share a source, over real Flight, without Spark: one is lost, and nothing is lost or repeated.
 
-Random stops and starts are drawn from a seed; ``ANABRANCH_SEED`` repeats one.
+Rules that are broken on purpose are noticed by the same tests.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import anabranch as ab
 from anabranch import limits
-from anabranch.core.shared_lane import SharedLane
+from anabranch.core.roll_call import Beginning
+from anabranch.core.shared_lane import Release, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired
+from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push
+from anabranch.transport.producer import stamped, wall_clock_us
 from tests.integration.entry_points import EntryPoints, diagram, entry_points
 from tests.waiting import wait_for
 
@@ -83,16 +87,15 @@ def test_a_session_is_kept_by_all_and_a_newer_one_ends_it(tmp_path: Path) -> Non
 def test_a_plain_client_is_sent_to_who_leads(tmp_path: Path) -> None:
     with entry_points(tmp_path, query=diagram(producers=())) as points:
         points.start()
-        wait_for(lambda: points.leaders("events/0"))
+        wait_for(lambda: points.follow_one("events/0"))
         (leader,) = points.leaders("events/0")
         follower = next(name for name in points.names if name != leader)
-        wait_for(lambda: points.lane(follower, "events/0")["leader"] == leader)
         with ab.connect(points.address(follower)) as connection, pytest.raises(NotLeading, match=f"led by .* {leader}"):
             connection.push("events", [{"x": 1}])
         with ab.connect(points.addresses(follower)) as connection:
             assert connection.push("events", [{"x": 1}]).rows == 1
             points.stop(leader)
-            wait_for(lambda: points.leaders("events/0"))
+            wait_for(lambda: points.follow_one("events/0"))
             connection.push("events", [{"x": 2}])
         points.start(leader)
         wait_for(lambda: [points.values(name) for name in points.names] == [[1, 2]] * 3)
@@ -110,7 +113,7 @@ def test_the_boundaries_of_an_owned_lane_are_decided_once(tmp_path: Path) -> Non
         wait_for(points.agree)
 
 
-def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path, monkeypatch: object) -> None:
+def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path) -> None:
     with entry_points(tmp_path) as points:
         points.start()
         with producing(points) as producer:
@@ -120,7 +123,7 @@ def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path
         wait_for(points.agree)
         points.stop(*[name for name in points.names if name != leader])
         with Client(points.address(leader)) as client, pytest.raises(NodeUnreachable, match="No majority"):
-            client.push(_push(session, first=2, x=1))
+            client.push(one_row(session, first=2, x=1))
         assert points.values(leader) == [0]
         assert points.lane(leader)["held"] == 3  # a session and two rows
         assert points.lane(leader)["released"] == 2
@@ -130,9 +133,189 @@ def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path
             assert producer.next == 3
 
 
-def _push(session: int, *, first: int, x: int) -> Push:
-    from anabranch.transport.producer import stamped, wall_clock_us
-    import pyarrow as pa
-
+def one_row(session: int, *, first: int, x: int) -> Push:
     rows = stamped(pa.RecordBatch.from_pydict({"x": pa.array([x], pa.int64())}), wall_clock_us())
     return Push(source="events", producer="p", session=session, first=first, rows=rows)
+
+
+# --- lost disks ----------------------------------------------------------------------------------------------------
+
+
+def test_who_lost_its_disk_learns_and_counts_again(tmp_path: Path) -> None:
+    with entry_points(tmp_path) as points:
+        points.start()
+        with producing(points, "a") as producer:
+            push(producer, 0, 1)
+            points.stop("c")
+            points.lose_disk("c")
+            push(producer, 2)
+            points.start("c")
+            wait_for(lambda: points.lane("c")["state"] == "follows")
+            wait_for(points.agree)
+            points.stop("a")  # b and c are a majority now
+            push(producer, 3)
+            points.start("a")
+        wait_for(points.agree)
+        assert points.values("c") == [0, 1, 2, 3]
+
+
+def test_who_lost_its_disk_waits_for_those_who_know(tmp_path: Path) -> None:
+    """A majority of the new disk and one that was away would know nothing of what was released without it."""
+    with entry_points(tmp_path) as points:
+        points.start()
+        with producing(points, "a") as producer:
+            push(producer, 0)
+            wait_for(points.agree)
+            points.stop("c")
+            push(producer, 1)  # a and b have it
+        points.stop("a", "b")
+        points.lose_disk("b")
+        points.start("b", "c")
+        with Client(points.address("c")) as client:
+            wait_for(lambda: points.nodes["b"].statistics()["peers"]["c"]["state"] == "there")
+            with pytest.raises(NotLeading):
+                client.register("events", "p")
+        assert points.lane("b")["state"] == "beginning"
+        points.start("a")
+        wait_for(lambda: points.agree() and points.values("b") == [0, 1])
+
+
+def test_a_crash_at_the_very_beginning_is_no_lost_disk(tmp_path: Path) -> None:
+    with entry_points(tmp_path) as points:
+        points.start("a", "b")  # c is needed, too
+        wait_for(lambda: points.nodes["a"].statistics()["peers"]["b"]["state"] == "there")
+        points.stop("a")
+        points.start("a", "c")
+        with producing(points) as producer:
+            push(producer, 0)
+        wait_for(points.agree)
+        assert {points.lane(name)["state"] for name in "abc"} == {"leads", "follows"}
+
+
+def test_two_need_each_other(tmp_path: Path) -> None:
+    with entry_points(tmp_path, "ab") as points:
+        points.start()
+        with producing(points) as producer:
+            push(producer, 0)
+            points.stop("b")
+            with Client(points.address("a")) as client, pytest.raises(NodeUnreachable, match="No majority"):
+                client.push(one_row(producer.registration.session, first=2, x=1))
+            assert points.values("a") == [0]
+            points.start("b")
+            push(producer, 1)
+        wait_for(lambda: points.agree() and points.values("b") == [0, 1])
+
+
+# --- too far behind ------------------------------------------------------------------------------------------------
+
+
+def test_who_lacks_what_the_others_forgot_goes_on_behind_a_hole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LANE_KEPT_ENTRIES", 20)
+    with entry_points(tmp_path) as points:
+        points.start()
+        with producing(points, "a") as producer:
+            push(producer, 0)
+            wait_for(points.agree)
+            incarnation = points.incarnation("c")
+            points.stop("c")
+            for value in range(1, 150):
+                push(producer, value)
+            assert points.lane("a")["kept"] < 150
+            points.start("c")
+            push(producer, 150)
+            wait_for(lambda: 150 in points.values("c"))
+            found = points.values("c")
+            assert found[0] == 0
+            assert len(found) < 151
+            assert found[1:] == list(range(found[1], 151))
+            assert points.incarnation("c") != incarnation
+            (row,) = (row for row in points.rows("a") if row[3] == found[1] - 1)  # the last one that it lacks
+            assert points.floors("c")["events/p"] == row[1] + 1
+            points.stop("a", "b")
+            points.start("a", "b")
+        with producing(points, "c") as producer:  # it can lead all the same
+            assert producer.next == 152
+            push(producer, 151)
+        wait_for(lambda: [points.values(name)[-1] for name in "abc"] == [151] * 3)
+
+
+# --- by chance -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_whatever_is_stopped_nothing_is_lost_or_repeated(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    with entry_points(tmp_path) as points:
+        points.start()
+        with producing(points) as producer:
+            pushed = 0
+            for _ in range(6):
+                away = chance.choice(points.names)
+                pushed = push_some(producer, pushed, chance)
+                with pushing(producer, pushed, count := chance.randrange(1, 20)):
+                    points.stop(away)
+                pushed += count
+                pushed = push_some(producer, pushed, chance)
+                points.start(away)
+                if chance.random() < 0.5:
+                    wait_for(points.agree)
+        wait_for(points.agree)
+        assert points.values("a") == list(range(pushed)), f"seed {seed}"
+
+
+def push_some(producer: ab.Producer, first: int, chance: random.Random) -> int:
+    count = chance.randrange(1, 5)
+    push(producer, *range(first, first + count))
+    return first + count
+
+
+@contextmanager
+def pushing(producer: ab.Producer, first: int, count: int) -> Iterator[None]:
+    """One by one, beside what the test does."""
+    failed: list[Exception] = []
+
+    def run() -> None:
+        try:
+            for value in range(first, first + count):
+                push(producer, value)
+        except Exception as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()
+    assert not failed, failed
+
+
+# --- broken rules are noticed --------------------------------------------------------------------------------------
+
+
+class ReleasesAlone(SharedLane[Any]):
+    """Broken: what the leader holds counts as held by a majority."""
+
+    def _release(self, copy: Any, leading: Any) -> Any:
+        return replace(copy, released=copy.held), leading, [Release(through=copy.held)]
+
+
+def test_a_release_without_a_majority_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("anabranch.node.lane_replica.SharedLane", ReleasesAlone)
+    with pytest.raises(BaseException, match="DID NOT RAISE"):
+        test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path)
+
+
+def test_an_answer_before_the_release_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SharedEntryPoint, "_wait_released", lambda self, replica: None)
+    with pytest.raises(BaseException, match="DID NOT RAISE"):
+        test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path)
+
+
+def test_a_lost_disk_that_is_not_told_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Beginning, "needed", property(lambda self: 1))
+    monkeypatch.setattr(Beginning, "lost_its_disk", property(lambda self: False))
+    with pytest.raises(BaseException, match="DID NOT RAISE"):
+        test_who_lost_its_disk_waits_for_those_who_know(tmp_path)

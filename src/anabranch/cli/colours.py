@@ -33,6 +33,10 @@ class Tone(StrEnum):
 STATES: Final = {
     "running": Tone.good,
     "finished": Tone.good,
+    "leads": Tone.good,
+    "follows": Tone.good,
+    "learns": Tone.waits,
+    "beginning": Tone.waits,
     "failed": Tone.bad,
     "starting": Tone.waits,
     "restarting": Tone.waits,
@@ -40,7 +44,7 @@ STATES: Final = {
     "stopping": Tone.waits,
     "stopped": Tone.waits,
 }
-"""The states of nodes, stages, feeds and writers."""
+"""The states of nodes, stages, feeds, writers and shared lanes."""
 
 
 def can_move(stream: TextIO) -> bool:

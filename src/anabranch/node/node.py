@@ -38,15 +38,17 @@ from anabranch.errors import (
 from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
+from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
+from anabranch.node.lane_replica import Sharing
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, Route, direct
 from anabranch.node.peers import Peers
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.settings import NodeSettings
-from anabranch.node.shared_entry import SharedEntryPoint, Sharing
+from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
@@ -219,7 +221,9 @@ class Node:
         self._streams.create(store, late_stream(source.name), schema, "late")
         open_entry: Callable[..., EntryPoint] = partial(EntryPoint, source, store, self._origins)
         peers = tuple(sorted(self.part.peers.get(source.name, {})))
-        if peers:
+        if not peers:
+            refuse_shared(source, store)
+        else:
             sharing = Sharing(
                 name=self.part.node,
                 peers=peers,

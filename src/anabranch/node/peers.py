@@ -75,6 +75,7 @@ class Peers:
     # --- what other entry points say -------------------------------------------------------------------------------
 
     def hear(self, sender: str, letter: Sequence[AboutLane]) -> list[AboutLane]:
+        self._is_there(sender)
         answers: list[AboutLane] = []
         for about in letter:
             entry = self._entry(about.source, sender)
@@ -87,6 +88,7 @@ class Peers:
         return answers
 
     def greet(self, greeting: Greeting) -> Roll:
+        self._is_there(greeting.name)
         entry = self._entry(greeting.source, greeting.name)
         if greeting.form != entry.form:
             raise ConfigError(
@@ -95,6 +97,11 @@ class Peers:
                 remedy=_REMEDY,
             )
         return entry.greeted(greeting.name, greeting.met)
+
+    def _is_there(self, peer: str) -> None:
+        writer = self._writers.get(peer)
+        if writer is not None:
+            writer.try_again()
 
     def _entry(self, source: str, sender: str) -> SharedEntryPoint:
         entry = self._entries.get(source)
@@ -115,6 +122,7 @@ class _LetterWriter:
         self._client = client
         self._entries = entries
         self._news = threading.Event()
+        self._again = threading.Event()
         self._stopping = threading.Event()
         self._failure: AnabranchError | None = None
         self.broken: AnabranchError | None = None
@@ -125,6 +133,7 @@ class _LetterWriter:
 
     def close(self) -> None:
         self._stopping.set()
+        self._again.set()
         self._news.set()
 
     def join(self) -> None:
@@ -132,6 +141,10 @@ class _LetterWriter:
 
     def wake(self) -> None:
         self._news.set()
+
+    def try_again(self) -> None:
+        """The peer has been heard: it need not be waited for any longer."""
+        self._again.set()
 
     def statistics(self) -> dict[str, Any]:
         failure = self._failure
@@ -166,7 +179,8 @@ class _LetterWriter:
                 if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
                     _log.warning("Entry point %s cannot be told anything: %s", self._peer, error)
                 self._failure = error
-                self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 2)])
+                self._again.clear()
+                self._again.wait(0 if self._stopping.is_set() else BACKOFF_S[min(tries, len(BACKOFF_S) - 2)])
                 tries += 1
                 reminded = float("-inf")
 

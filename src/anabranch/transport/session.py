@@ -67,7 +67,7 @@ class Connection:
         """
         total = PushAnswer()
         done = 0
-        for batch in to_batches(rows, self._schema(source)):
+        for batch in to_batches(rows, self.source_schema(source)):
             try:
                 answer = self._push(Push(source=source, rows=batch, count=batch.num_rows))
             except PushRefused as error:
@@ -79,8 +79,8 @@ class Connection:
             done += batch.num_rows
         return total
 
-    def _schema(self, source: str) -> pa.Schema:
-        """From the first that answers."""
+    def source_schema(self, source: str) -> pa.Schema:
+        """The columns that rows of a source have; the first entry point that answers says it."""
         for _ in self._clients[1:]:
             try:
                 return data_schema(self._pushes_to.stream(source).schema)

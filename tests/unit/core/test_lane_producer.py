@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from anabranch import limits
-from anabranch.core.lane_messages import Answer, AppendBoundary, AppendClose, AppendRows, AppendVoids, Refuse
+from anabranch.core.lane_messages import (
+    Answer,
+    AnswerRegistration,
+    AppendBoundary,
+    AppendClose,
+    AppendRows,
+    AppendVoids,
+    ProducerRegistered,
+    Refuse,
+)
 from anabranch.model.times import CLOSED_US
 from tests.unit.core.lane_story import LaneStory, answer
 
@@ -153,6 +162,17 @@ def test_a_restarted_producer_learns_where_it_was() -> None:
     assert again.next_number == 3
     assert refusal(story.push([30], first=3, **gauge)).code == "session-expired"
     assert answer(story.push([30], producer="gauge", session=again.session, first=3)).accepted_through == 3
+
+
+def test_a_producer_goes_on_with_its_session_until_a_newer_one_ends_it() -> None:
+    story, who = registered()
+    session = who["session"]
+    story.push([5], first=1, **who)
+    again = ProducerRegistered(producer="gauge", now_us=story.now_us, session=session)
+    assert story.handle(again) == [AnswerRegistration(session=session, next_number=2)]
+    assert story.handle(again) == [AnswerRegistration(session=session, next_number=2)]
+    story.register("gauge")
+    assert refusal(story.handle(again)).code == "session-expired"
 
 
 def test_the_producer_closes_its_lane_and_may_say_so_again() -> None:

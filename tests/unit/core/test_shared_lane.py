@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from anabranch.core.shared_lane import (
+    BeginAt,
     CountAgain,
     Entered,
     LaneCopy,
@@ -38,6 +39,7 @@ class Group:
         self.under_way: list[Tell[str]] = []
         self.agreed: dict[int, str] = {}
         self.lives = 0
+        self.holes = 0
 
     def handle(self, name: str, event: Any) -> list[Any]:
         copy, leading, actions = self.lanes[name].handle(self.copies[name], self.leading[name], event)
@@ -46,12 +48,14 @@ class Group:
         for action in actions:
             if isinstance(action, Tell):
                 self.under_way.append(action)
+            self.holes += isinstance(action, BeginAt)
         self.check()
         return [action for action in actions if not isinstance(action, Tell)]
 
     def check(self) -> None:
         for name, copy in self.copies.items():
-            for place, entry in enumerate(copy.between(0, copy.released), start=1):
+            assert copy.base is None or copy.base == self.agreed[copy.trimmed]
+            for place, entry in enumerate(copy.between(copy.trimmed, copy.released), start=copy.trimmed + 1):
                 agreed = self.agreed.setdefault(place, entry.content)
                 assert entry.content == agreed, f"{name} shows {entry.content} at {place}, another {agreed}"
 
@@ -74,6 +78,11 @@ class Group:
                 self.deliver()
             else:
                 self.under_way.pop(0)
+
+    def trim(self, name: str, through: int | None = None) -> None:
+        """Forgets what every entry point has released, or all up to this place."""
+        copy = self.copies[name]
+        self.copies[name] = copy.trim(copy.everywhere if through is None else through)
 
     def crash(self, name: str) -> None:
         self.leading[name] = None
@@ -181,6 +190,11 @@ def run(
                 group.under_way.append(random.choice(group.under_way))
             case "crash":
                 group.crash(random.choice(names))
+            case "trim":
+                group.trim(random.choice(names))
+            case "forget":
+                name = random.choice(names)
+                group.trim(name, group.copies[name].released)
             case "disk" if group.may_lose_a_disk:
                 group.lose_disk(random.choice(names))
             case "teach":
@@ -311,6 +325,53 @@ def test_what_was_taken_over_is_safe_when_it_is_released() -> None:
         take_over_twice(KeepsOldTerms)
 
 
+# --- what is forgotten ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("names", ["abc", "abcde", "ab"])
+def test_nobody_misses_what_all_have_released(names: str) -> None:
+    groups = [run(seed, names=names, chances=(*CHANCES, "trim", "trim")) for seed in range(100)]
+    assert sum(copy.trimmed for group in groups for copy in group.copies.values()) > 1_000
+    assert not any(group.holes for group in groups)
+
+
+class KnowsTooMuch(SharedLane[str]):
+    """Takes what a peer has stored for what it has released: a later leader may give it another term."""
+
+    def _answer(self, copy: Any, leader: str, *, agreed: bool, stored: int) -> Any:
+        tell = super()._answer(copy, leader, agreed=agreed, stored=stored)
+        return Tell(peer=tell.peer, message=replace(tell.message, released=stored))
+
+
+def test_what_is_stored_everywhere_is_not_forgotten_yet() -> None:
+    chances = (*CHANCES, "lead", "trim", "trim")
+    assert any(run(seed, KnowsTooMuch, "abcde", chances).holes for seed in range(400))
+
+
+@pytest.mark.parametrize("names", ["abc", "abcde"])
+def test_who_lacks_what_was_forgotten_goes_on_behind_a_hole_and_agrees(names: str) -> None:
+    chances = (*CHANCES, "forget", "forget", "lose", "lose")
+    groups = [run(seed, names=names, chances=chances) for seed in range(100)]
+    assert sum(len(group.agreed) for group in groups) > 500
+    assert sum(group.holes for group in groups) > 20
+
+
+def test_a_hole_is_told_and_what_follows_is_whole() -> None:
+    group = Group()
+    group.among("ab", "a", LeadWanted())
+    group.among("ab", "a", Entered(contents=("x", "y", "z")))
+    group.trim("a", 2)
+    group.handle("a", PeerReachable(peer="c"))
+    assert BeginAt(place=2) in group.settle()
+    copy = group.copies["c"]
+    assert (copy.trimmed, copy.base, [entry.content for entry in copy.entries]) == (2, "y", ["z"])
+    group.handle("c", LeadWanted())
+    assert Lead(term=2) in group.settle()
+    group.handle("c", Entered(contents=("w",)))
+    group.settle()
+    assert group.agreed == {1: "x", 2: "y", 3: "z", 4: "w"}
+
+
 # --- lost disks ----------------------------------------------------------------------------------------------------
 
 WITH_LOST_DISKS = (*CHANCES, "lead", "lead", "remind", "remind", "teach", "teach", "disk")
@@ -321,6 +382,13 @@ def test_lost_disks_bring_no_disagreement(names: str) -> None:
     groups = [run(seed, names=names, chances=WITH_LOST_DISKS) for seed in range(150)]
     assert sum(len(group.agreed) for group in groups) > 1_000
     assert sum(group.lives for group in groups) > 300
+
+
+@pytest.mark.parametrize("names", ["abc", "abcde"])
+def test_lost_disks_bring_no_disagreement_when_much_is_forgotten(names: str) -> None:
+    groups = [run(seed, names=names, chances=(*WITH_LOST_DISKS, "trim", "forget")) for seed in range(100)]
+    assert sum(len(group.agreed) for group in groups) > 500
+    assert sum(group.holes for group in groups) > 50
 
 
 def test_who_lost_its_disk_counts_again_when_it_has_learned_everything() -> None:
