@@ -48,7 +48,8 @@ class EntryPoints:
     def start(self, *names: str) -> None:
         for name in names or self.names:
             settings = NodeSettings(port=self._ports[name], disk_reserve_bytes=1 << 20)
-            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=self.part(name))
+            part = entry_part(self.query, name, {each: self.address(each) for each in self.names})
+            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=part)
             node.start()
         if len(self.nodes) == len(self.names):
             wait_for(lambda: not any(self._is_beginning(name) for name in self.nodes))
@@ -107,15 +108,17 @@ class EntryPoints:
         shown = [(self.rows(name), self.punctuations(name)) for name in self.nodes]
         return all(each == shown[0] for each in shown)
 
-    def part(self, name: str) -> Part:
-        return Part(
-            node=name,
-            stages=(),
-            all_stages=stages(self.query),
-            entries=frozenset({"events"}),
-            readers={"events": ("reader",)},
-            peers={"events": {peer: self.address(peer) for peer in self.names if peer != name}},
-        )
+
+def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> Part:
+    """What one of several entry points does, which runs nothing else."""
+    return Part(
+        node=name,
+        stages=(),
+        all_stages=stages(query),
+        entries=frozenset({"events"}),
+        readers={"events": ("reader",)},
+        peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
+    )
 
 
 @contextmanager

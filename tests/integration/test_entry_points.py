@@ -20,10 +20,11 @@ import anabranch as ab
 from anabranch import limits
 from anabranch.core.roll_call import Beginning
 from anabranch.core.shared_lane import Release, SharedLane
-from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired
+from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
+from anabranch.model.position import Position
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.transport.client import Client
-from anabranch.transport.ports import Push
+from anabranch.transport.ports import Push, ReadRequest
 from anabranch.transport.producer import stamped, wall_clock_us
 from tests.integration.entry_points import EntryPoints, diagram, entry_points
 from tests.waiting import wait_for
@@ -219,6 +220,7 @@ def test_who_lacks_what_the_others_forgot_goes_on_behind_a_hole(
             push(producer, 0)
             wait_for(points.agree)
             incarnation = points.incarnation("c")
+            place = Position(incarnation, points.rows("c")[-1][2])
             points.stop("c")
             for value in range(1, 150):
                 push(producer, value)
@@ -231,6 +233,8 @@ def test_who_lacks_what_the_others_forgot_goes_on_behind_a_hole(
             assert len(found) < 151
             assert found[1:] == list(range(found[1], 151))
             assert points.incarnation("c") != incarnation
+            with Client(points.address("c")) as client, pytest.raises(StreamNotFound, match="is now incarnation"):
+                client.read(ReadRequest(stream="events", start=place))
             (row,) = (row for row in points.rows("a") if row[3] == found[1] - 1)  # the last one that it lacks
             assert points.floors("c")["events/p"] == row[1] + 1
             points.stop("a", "b")

@@ -54,6 +54,8 @@ class _LaneSlot:
 class EntryPoint:
     """Where the rows of one source enter this node."""
 
+    _room_wait_s = limits.PUSH_WAIT_S
+
     def __init__(
         self,
         source: Source,
@@ -213,7 +215,7 @@ class EntryPoint:
 
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
-        deadline = time.monotonic() + limits.PUSH_WAIT_S
+        deadline = time.monotonic() + self._room_wait_s
         while self._is_full():
             if self._stopping():
                 raise NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")

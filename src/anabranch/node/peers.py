@@ -24,6 +24,9 @@ from anabranch.transport.client import Client
 from anabranch.transport.letters import AboutLane, Greeting
 from anabranch.transport.retry import BACKOFF_S
 
+STOP_S: Final = 2.0
+"""How long a stop waits for the letter under way."""
+
 _log: Final = logging.getLogger(__name__)
 
 
@@ -137,7 +140,8 @@ class _LetterWriter:
         self._news.set()
 
     def join(self) -> None:
-        self._thread.join(limits.STOP_WAIT_S)
+        """A call to a peer that hangs is left to itself."""
+        self._thread.join(STOP_S)
 
     def wake(self) -> None:
         self._news.set()

@@ -63,6 +63,8 @@ _APPENDS: Final = (AppendRows, AppendBoundary, AppendVoids, AppendClose)
 class SharedEntryPoint(EntryPoint):
     """Where the rows of one source enter this node, among others."""
 
+    _room_wait_s = limits.LEAD_WAIT_S  # a client that knows others soon takes one that does not answer for lost
+
     def __init__(
         self,
         source: Source,

@@ -113,11 +113,13 @@ class Client:
         body: wire.Message = {"source": source, "producer": producer, "session": session}
         return wire.registration_of(self._act("register", body))
 
-    def push(self, push: Push) -> PushAnswer:
-        """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are."""
+    def push(self, push: Push, *, room_s: float = limits.PUSH_WAIT_S) -> PushAnswer:
+        """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are.
+
+        The node itself may wait for room before it answers; ``room_s`` says how long it is let.
+        """
         schema = push.rows.schema if push.rows is not None else pa.schema([])
-        # The node itself may wait for room before it answers.
-        options = self._options(self.timeout_s + limits.PUSH_WAIT_S)
+        options = self._options(self.timeout_s + room_s)
         descriptor = flight.FlightDescriptor.for_path(push.source)
         return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
 

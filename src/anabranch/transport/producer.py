@@ -17,6 +17,7 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, Overloaded, PushRefused, check
+from anabranch.limits import PUSH_WAIT_S
 from anabranch.model.header import STIME
 from anabranch.model.times import from_datetime
 from anabranch.transport.client import Client
@@ -150,11 +151,12 @@ class Producer:
     def _send_until_answered(self, push: Push) -> PushAnswer:
         retry = Retry(self._deadline_s)
         moved = False
+        room_s = PUSH_WAIT_S if len(self._clients) == 1 else 0.0
         while True:
             try:
                 if moved:
                     self._client.register(self.source, self.name, self.registration.session)
-                return self._client.push(push)
+                return self._client.push(push, room_s=room_s)
             except Overloaded as error:
                 retry.wait_after(error)
             except (NodeUnreachable, NotLeading) as error:

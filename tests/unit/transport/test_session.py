@@ -166,7 +166,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_without_harm(client: Client,
     producer = Producer(client, "ping", "p")
     real, answers = client.push, iter([NodeUnreachable("The answer was lost."), None])
 
-    def push_and_lose(push: Push) -> PushAnswer:
+    def push_and_lose(push: Push, **waits: float) -> PushAnswer:
         answer, lost = real(push), next(answers)
         if lost is not None:
             raise lost
