@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import anabranch as ab
 from anabranch.node.node import Node
@@ -20,10 +21,9 @@ Identity = tuple[str, int, int, int]
 """Origin, stream time and number of a row, and its value."""
 
 
-def diagram(*, producers: tuple[str, ...] = ("p",), time: str | None = None) -> Diagram:
+def diagram(*, producers: tuple[str, ...] = ("p",), feed: Any = None) -> Diagram:
     query = ab.Query("sharing")
-    columns = "x bigint" if time is None else f"x bigint, {time} timestamp"
-    events = query.source("events", columns, producers=list(producers), time=time)
+    events = query.source("events", "x bigint", producers=list(producers), feed=feed)
     query.output("all", events.filter("x >= 0"))
     return query.checked()
 
@@ -101,7 +101,7 @@ class EntryPoints:
 
     def _is_beginning(self, name: str) -> bool:
         lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"].values()
-        return any(lane["shared"]["state"] == "beginning" for lane in lanes)
+        return any(lane.get("shared", {}).get("state") == "beginning" for lane in lanes)
 
     def agree(self) -> bool:
         """Whether all that run show the same."""
@@ -110,12 +110,13 @@ class EntryPoints:
 
 
 def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> Part:
-    """What one of several entry points does, which runs nothing else."""
+    """What one of several entry points does, which runs nothing else. A feed runs at the first of them."""
     return Part(
         node=name,
         stages=(),
         all_stages=stages(query),
         entries=frozenset({"events"}),
+        feeds=frozenset({"events"} if name == min(addresses) else ()),
         readers={"events": ("reader",)},
         peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
     )

@@ -22,6 +22,7 @@ from anabranch.core.roll_call import Beginning
 from anabranch.core.shared_lane import Release, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
 from anabranch.model.position import Position
+from anabranch.model.times import CLOSED_US
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
@@ -100,6 +101,24 @@ def test_a_plain_client_is_sent_to_who_leads(tmp_path: Path) -> None:
             connection.push("events", [{"x": 2}])
         points.start(leader)
         wait_for(lambda: [points.values(name) for name in points.names] == [[1, 2]] * 3)
+
+
+@pytest.mark.parametrize("producers", [(), ("p",)])
+def test_a_feed_runs_at_one_of_them_and_goes_on_where_it_was(tmp_path: Path, producers: tuple[str, ...]) -> None:
+    origin = "events/p" if producers else "events/0"
+    query = diagram(producers=producers, feed="generator:rate=2000,rows=1500,x=sequence")
+    with entry_points(tmp_path, query=query) as points:
+        points.start()
+        wait_for(lambda: len(points.values("c")) > 100)
+        points.stop("b")
+        wait_for(lambda: len(points.values("c")) > 500)
+        points.start("b")
+        points.stop("a")  # where it runs
+        points.start("a")
+        wait_for(lambda: points.punctuations("c").get(origin) == CLOSED_US)
+        wait_for(points.agree)
+        assert len(points.values("c")) == 1_500
+        assert len(set(points.values("c"))) == 1_500
 
 
 def test_the_boundaries_of_an_owned_lane_are_decided_once(tmp_path: Path) -> None:

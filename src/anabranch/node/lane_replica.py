@@ -38,7 +38,8 @@ Message = lanes.Message[bytes]
 class Sharing:
     """What an entry point must know to share lanes.
 
-    ``token`` is that of the state directory. ``wake`` is called with a peer that is to be told something; ``renew``
+    ``token`` is that of the state directory. ``fed`` says that the feed of the source runs here, and nowhere else: it
+    takes its lanes along, also an owned one. ``wake`` is called with a peer that is to be told something; ``renew``
     with a stream and times below which tuples will be missing in it; ``kept`` says which readers of a stream cannot go
     on then; ``rebuild`` is called with the reason why this node cannot.
     """
@@ -46,6 +47,7 @@ class Sharing:
     name: str
     peers: tuple[str, ...]
     token: str
+    fed: bool
     wake: Callable[[str], None]
     renew: Callable[[str, Punctuations], None]
     kept: Callable[[str], Set[str]]

@@ -228,6 +228,7 @@ class Node:
                 name=self.part.node,
                 peers=peers,
                 token=self._directory.life,
+                fed=source.feed is not None and source.name in self.part.feeds,
                 wake=self._peers.wake,
                 renew=self._streams.renew,
                 kept=self._streams.kept_readers,

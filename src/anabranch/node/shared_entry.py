@@ -205,8 +205,8 @@ class SharedEntryPoint(EntryPoint):
     def _wait_lead(self, name: str, event: Event) -> LaneReplica:
         """The lane, when this entry point leads it, or has waited for it long enough.
 
-        A producer that registers takes its lane along. Anybody else is sent to who leads; if that one is silent, this
-        entry point asks to lead in its place.
+        A producer that registers takes its lane along, and a feed any lane. Anybody else is sent to who leads; if that
+        one is silent, this entry point asks to lead in its place.
         """
         replica = self._replicas.get(name)
         if replica is None:
@@ -214,7 +214,7 @@ class SharedEntryPoint(EntryPoint):
         if replica.leads:
             return replica
         registers = isinstance(event, ProducerRegistered)
-        takes_along = registers and name != OWNED_LANE
+        takes_along = registers and (name != OWNED_LANE or self._sharing.fed)
         speaks_here = registers or name == OWNED_LANE or isinstance(event, CloseArrived)
         may_ask = takes_along or (speaks_here and replica.leader_is_silent())
         if replica.copy.learns or not may_ask:
