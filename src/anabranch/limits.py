@@ -88,9 +88,10 @@ LANE_HELD_BYTES: Final = 64 << 20
 """Bytes of entries of one source that wait for a majority of its entry points. Past it pushes wait: twice what the
 largest push takes."""
 
-LANE_KEPT_ENTRIES: Final = 50_000
-"""Entries of one lane that are kept for an entry point that is away: half an hour of 25 pushes a second. One that lacks
-more begins anew behind a hole, and its readers take from the other copies what it lacks."""
+LANE_KEPT_ENTRIES: Final = 20_000
+"""Entries of one lane that are kept for an entry point that is away or loses its disk: half an hour of ten pushes a
+second, and 4 MB of memory. One that lacks more begins anew behind a hole, and its readers take from the other copies
+what it lacks."""
 
 LANE_KEPT_BYTES: Final = 1 << 30
 """The same in bytes, for all lanes of a source."""

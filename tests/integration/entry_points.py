@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import anabranch as ab
+from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
+from anabranch.model.position import Position
 from anabranch.node.node import Node
 from anabranch.node.part import Part
 from anabranch.node.settings import NodeSettings
@@ -86,6 +88,16 @@ class EntryPoints:
 
     def floors(self, name: str) -> Mapping[str, int]:
         return self.nodes[name]._streams._served["events"].readers["replica:reader"].floors
+
+    def read_all(self) -> None:
+        """The reader of their logs acknowledges everything, and they are trimmed."""
+        for node in self.nodes.values():
+            log = node._streams.logs["events"][1]
+            served = node._streams._served["events"]
+            served.subscribed(ReaderSubscribed(reader="replica:reader", life="1"))
+            end = Position(log.incarnation, log.last_id())
+            served.acknowledged(ReaderAcknowledged(reader="replica:reader", life="1", position=end))
+            served.trim(full=False)
 
     def lane(self, name: str, origin: str = "events/p") -> Mapping[str, object]:
         lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"]

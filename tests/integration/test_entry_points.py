@@ -23,6 +23,7 @@ from anabranch.core.shared_lane import Release, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
 from anabranch.model.position import Position
 from anabranch.model.times import CLOSED_US
+from anabranch.node.lane_replica import TRIM_ENTRIES
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
@@ -165,18 +166,37 @@ def test_who_lost_its_disk_learns_and_counts_again(tmp_path: Path) -> None:
     with entry_points(tmp_path) as points:
         points.start()
         with producing(points, "a") as producer:
-            push(producer, 0, 1)
+            for value in range(2 * TRIM_ENTRIES):
+                push(producer, value)
             points.stop("c")
             points.lose_disk("c")
-            push(producer, 2)
+            push(producer, 1_000)
             points.start("c")
             wait_for(lambda: points.lane("c")["state"] == "follows")
             wait_for(points.agree)
             points.stop("a")  # b and c are a majority now
-            push(producer, 3)
+            push(producer, 1_001)
             points.start("a")
         wait_for(points.agree)
-        assert points.values("c") == [0, 1, 2, 3]
+        assert points.values("c") == [*range(2 * TRIM_ENTRIES), 1_000, 1_001]
+
+
+def test_what_all_have_and_readers_have_read_is_forgotten(tmp_path: Path) -> None:
+    with entry_points(tmp_path) as points:
+        points.start()
+        with producing(points) as producer:
+            for value in range(2 * TRIM_ENTRIES):
+                push(producer, value)
+            assert points.lane("a")["kept"] > 2 * TRIM_ENTRIES
+            wait_for(points.agree)
+            points.read_all()
+            push(producer, 1_000)
+            push(producer, 1_001)
+            wait_for(lambda: all(points.lane(name)["kept"] < TRIM_ENTRIES for name in points.names))
+            points.stop("a", "b", "c")
+            points.start()
+            assert producer.push([{"x": 1_002}]).rows == 1
+        wait_for(lambda: all(points.values(name)[-1] == 1_002 for name in points.names))
 
 
 def test_who_lost_its_disk_waits_for_those_who_know(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -101,6 +102,10 @@ class LaneReplica:
         self._rules: SharedLane[Held] = SharedLane(sharing.name, sharing.peers)
         self._leading: Leading | None = None
         self._waiting: list[Waiting] = []
+        self._logs = store.log(source), store.log(late_stream(source))
+        self._marks = deque([self._mark(copy.released)])
+        """Places, and where the logs ended there; those of an earlier run are one."""
+        self._unread_after = 0
         self.copy: Copy = copy
         self.kept_bytes = sum(entry.content.size for entry in copy.entries)
         self.leader_heard = False
@@ -262,6 +267,7 @@ class LaneReplica:
             self.kept_bytes += kept_lane.added_bytes(before, after)
             for entry in after.between(before.released, after.released):
                 entry.content.leave_memory()
+            self._note(after.released)
         self.copy, self._leading = after, leading
         self._settle(led=led, news=after.released > before.released)
         answers = self._told(actions)
@@ -306,8 +312,12 @@ class LaneReplica:
     # --- forgetting ------------------------------------------------------------------------------------------------
 
     def _forgetting(self, before: Copy, after: Copy) -> Copy:
-        """Without the entries that every entry point has released, and the oldest if there are too many."""
-        through = after.everywhere
+        """Without the entries that nobody needs, and the oldest if there are too many.
+
+        Every entry point has released them, and the logs have forgotten their rows: one that loses its disk gets back
+        what a reader may still need.
+        """
+        through = min(after.everywhere, self._read_through())
         kept = len(after.entries)
         if kept > limits.LANE_KEPT_ENTRIES:
             through = max(through, after.held - limits.LANE_KEPT_ENTRIES)
@@ -320,6 +330,23 @@ class LaneReplica:
         trimmed = after.trim(through)
         assert trimmed.base is not None
         return replace(trimmed, base=Held(body=self._read(trimmed.base).without_rows().to_bytes()))
+
+    def _mark(self, place: int) -> tuple[int, list[int]]:
+        return place, [log.last_id() for log in self._logs]
+
+    def _note(self, place: int) -> None:
+        """Marks need not lie closer than entries are removed."""
+        if len(self._marks) > 1 and place - self._marks[-2][0] < TRIM_ENTRIES:
+            self._marks.pop()
+        self._marks.append(self._mark(place))
+
+    def _read_through(self) -> int:
+        """The last place up to which the logs have no rows any more."""
+        while self._marks and all(
+            last_id < log.first_id() for last_id, log in zip(self._marks[0][1], self._logs, strict=True)
+        ):
+            self._unread_after = self._marks.popleft()[0]
+        return self._unread_after
 
     def _leave_out(self, after: Copy) -> bool:
         """Whether this node can go on without what the others have forgotten. Its readers are told of the hole."""
