@@ -13,6 +13,7 @@
     │   ├── DiskFull               intake has stopped until there is room
     │   ├── Overloaded             a bounded log or queue is full: try again later
     │   ├── NodeUnreachable        no node answers at that address
+    │   ├── NotLeading             another entry point takes the rows of that lane
     │   └── EngineError            Spark refused or failed
     └── InvariantBroken          a bug in Anabranch: stop rather than go on wrongly
 
@@ -159,6 +160,12 @@ class NodeUnreachable(OperatorError):
     """No node answers at the address."""
 
     code = "node-unreachable"
+
+
+class NotLeading(OperatorError):
+    """This entry point does not lead the lane, and kept nothing; another one may."""
+
+    code = "not-leading"
 
 
 class EngineError(OperatorError):

@@ -87,6 +87,21 @@ PRODUCERS: Final = 1_000
 """Producer ids that one owned lane tells apart. The longest silent one is forgotten first. Each adds 50 bytes to every
 push of the lane, because the lane's state is written with the rows."""
 
+LANE_HELD_BYTES: Final = 64 << 20
+"""Bytes of entries of one source that wait for a majority of its entry points. Past it pushes wait: twice what the
+largest push takes."""
+
+LANE_KEPT_ENTRIES: Final = 20_000
+"""Entries of one lane that are kept for an entry point that is away or loses its disk: half an hour of ten pushes a
+second, and 4 MB of memory. One that lacks more begins anew behind a hole, and its readers take from the other copies
+what it lacks."""
+
+LANE_KEPT_BYTES: Final = 1 << 30
+"""The same in bytes, for all lanes of a source."""
+
+LETTER_BYTES: Final = 8 << 20
+"""Bytes of entries after which one message between entry points ends: a slow peer answers before it counts as away."""
+
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
@@ -124,6 +139,17 @@ FOLLOW_WAIT_S: Final = 0.5
 
 PUSH_WAIT_S: Final = 30.0
 """How long a push waits for room in a full log before it is refused."""
+
+LEAD_WAIT_S: Final = 5.0
+"""How long a client waits for an entry point to lead a lane, or for a majority to hold what it pushed, before it is
+told to try another one: below the time that it waits for an answer."""
+
+HEARTBEAT_S: Final = 0.5
+"""How often who leads a lane says so to its peers."""
+
+SILENT_S: Final = 2.0
+"""How long who leads a lane may be silent before a peer asks to lead in its place; up to twice that, by chance, so that
+two do not ask at once."""
 
 STOP_WAIT_S: Final = 20.0
 """How long a clean stop waits for the running micro-batch before it goes on without it."""

@@ -33,6 +33,10 @@ class Tone(StrEnum):
 STATES: Final = {
     "running": Tone.good,
     "finished": Tone.good,
+    "leads": Tone.good,
+    "follows": Tone.good,
+    "learns": Tone.waits,
+    "beginning": Tone.waits,
     "failed": Tone.bad,
     "starting": Tone.waits,
     "restarting": Tone.waits,
@@ -42,7 +46,7 @@ STATES: Final = {
     "open": Tone.good,
     "cut": Tone.bad,
 }
-"""The states of nodes, stages, feeds, writers and links."""
+"""The states of nodes, stages, feeds, writers, links and shared lanes."""
 
 
 def can_move(stream: TextIO) -> bool:

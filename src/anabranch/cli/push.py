@@ -65,6 +65,10 @@ def push(
     producer: Annotated[
         str | None, typer.Option(metavar="NAME", help="Number the rows under this name: sending again is harmless.")
     ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="Another entry point of the source, for when the first is lost."),
+    ] = None,
     batch: Annotated[int, typer.Option(min=1, max=50_000, help="Rows that are sent at once.")] = 1_000,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Report bad rows and go on without them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, also after an error.")] = False,
@@ -74,11 +78,12 @@ def push(
     Rows are sent in batches; one is accepted whole and durably, or refused whole. A bad row ends the command with
     exit code 2, the file and the line. With --producer, row k of the input is the k-th of that producer for ever: run
     the same command again after a crash of it or of the node, and it goes on where it was; nothing is lost or
-    repeated.
+    repeated. If the source has several entry points, name the others with --node: it goes on at one of them by itself.
 
     \b
     Examples:
       anabranch push 127.0.0.1:7700 ping pings.jsonl --producer agent1
+      anabranch push a:7700 ping pings.jsonl --producer agent1 --node b:7700 --node c:7700
       tail -f pings.csv | anabranch push 127.0.0.1:7700 ping - --format csv
       anabranch push 127.0.0.1:7700 ping pings.csv --skip-bad --json | jq .skipped
     """
@@ -87,7 +92,7 @@ def push(
     chosen = form or _format_of(file)
     if file == STDIN and sys.stdin.isatty():
         typer.echo(painted("waiting for rows that you type; Ctrl-D ends", Tone.beside, err=True), err=True)
-    with _opened(file) as descriptor, connect(address) as connection:
+    with _opened(file) as descriptor, connect([address, *(node or [])]) as connection:
         feed = _Feed(connection, stream, producer, name="standard input" if file == STDIN else file, skip_bad=skip_bad)
         try:
             for records in batches(descriptor, max_rows=batch, quoted=chosen is Format.csv):
@@ -125,12 +130,10 @@ class _Feed:
     """Sends records, counts what became of them, and says so."""
 
     def __init__(self, connection: Connection, stream: str, producer: str | None, *, name: str, skip_bad: bool) -> None:
-        from anabranch.transport.wire import data_schema
-
         self._connection = connection
         self._stream = stream
         self._producer: Producer | None = connection.producer(stream, producer) if producer else None
-        self._schema = data_schema(connection.client.stream(stream).schema)
+        self._schema = self._producer.schema if self._producer else connection.source_schema(stream)
         self._name = name
         self._skip_bad = skip_bad
         self._known = self._producer.next - 1 if self._producer else 0

@@ -116,6 +116,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
     console.print(head)
     print_table(console, _sources(found["sources"]))
+    if found.get("peers"):
+        print_table(console, _shared_lanes(found["sources"]))
     if found.get("feeds"):
         print_table(console, _feeds(found["feeds"]))
     if found["stages"]:
@@ -144,6 +146,9 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, stage in found["stages"].items():
         if stage["error"]:
             yield f"stage {name}: {stage['error']}"
+    for name, peer in found.get("peers", {}).items():
+        if peer["error"]:
+            yield f"entry point {name} is away: {peer['error']}"
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
             yield f"feed of {name}: {feed['error']}"
@@ -190,6 +195,19 @@ def _sources(sources: dict[str, Any]) -> Table:
                 "" if closed else _seconds(facts["silent_us"] / SECOND),
                 "closed" if closed else "",
             )
+    return made
+
+
+def _shared_lanes(sources: dict[str, Any]) -> Table:
+    """The lanes that this node shares with other entry points."""
+    made = table("shared lanes", "lane", "=here", "led by", ">term", ">held", ">released", "held by others")
+    for source in sources.values():
+        for lane, facts in source["lanes"].items():
+            shared = facts.get("shared")
+            if shared is not None:
+                others = ", ".join(f"{peer} {held:,}" for peer, held in sorted(shared["peers"].items()))
+                numbers = (f"{shared[fact]:,}" for fact in ("term", "held", "released"))
+                made.add_row(lane, _state(shared["state"]), shared["leader"] or "nobody", *numbers, others)
     return made
 
 

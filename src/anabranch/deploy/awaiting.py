@@ -124,7 +124,7 @@ class Awaiting:
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         self._refuse()
 
-    def register(self, source: str, producer: str) -> Registration:
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         self._refuse()
 
     def push(self, push: Push) -> PushAnswer:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import StreamNotFound, check
 from anabranch.limits import FOLLOW_WAIT_S
+from anabranch.model.punctuation import Punctuations
 from anabranch.node.serving import ServedLog
 from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
@@ -77,6 +78,17 @@ class Copies:
                 self._current[key] = next(self._numbers)
         return cut_off
 
+    def renew(self, stream: str, floors: Punctuations) -> None:
+        """The copy will have a hole below these times. Whoever reads it asks again, and is told."""
+        served = self._logs.get(stream)
+        if served is None:
+            return
+        served.renewed(floors)
+        with self._lock:
+            for key in self._current:
+                if key[0] == stream:
+                    self._current[key] = next(self._numbers)
+
     def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None:
         self._served(acknowledgement.stream).acknowledged(
             ReaderAcknowledged(
@@ -132,9 +144,9 @@ def _pieces(served: ServedLog, reader: str, first_id: int, over: Callable[[], bo
                 if segment.rows is not None:
                     rows = segment.rows.slice(begin - segment.first_id)
                 first_id, seq, promises = begin + rows.num_rows, segment.seq, segment.punctuations
-                yield CopyPiece(first_id=begin, rows=rows, promises=promises)
-                if over():
+                if over():  # after the segment was read: it may lie behind a hole
                     return
+                yield CopyPiece(first_id=begin, rows=rows, promises=promises)
         except StreamNotFound:  # trimmed before we came to it
             if log.first_id() > first_id:
                 counts = not served.is_cut_off(reader)

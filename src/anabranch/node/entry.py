@@ -54,6 +54,8 @@ class _LaneSlot:
 class EntryPoint:
     """Where the rows of one source enter this node."""
 
+    _room_wait_s = limits.PUSH_WAIT_S
+
     def __init__(
         self,
         source: Source,
@@ -90,10 +92,12 @@ class EntryPoint:
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
-    def register(self, producer: str) -> Registration:
+    def register(self, producer: str, session: int | None = None) -> Registration:
+        """A new session, or the one that the producer has, if it goes on here."""
         name = self._lane_of(producer)
         with self._lock:
-            answer = self._handle(name, ProducerRegistered(producer=producer, now_us=self._clock()), None)
+            event = ProducerRegistered(producer=producer, now_us=self._clock(), session=session)
+            answer = self._handle(name, event, None)
         assert isinstance(answer, AnswerRegistration)
         return Registration(
             session=answer.session,
@@ -211,7 +215,7 @@ class EntryPoint:
 
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
-        deadline = time.monotonic() + limits.PUSH_WAIT_S
+        deadline = time.monotonic() + self._room_wait_s
         while self._is_full():
             if self._stopping():
                 raise NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")

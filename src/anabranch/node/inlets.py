@@ -9,14 +9,14 @@ from typing import Any
 from anabranch import limits
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.part import Part, Route, replica_reader
+from anabranch.node.neighbours import Neighbours
+from anabranch.node.part import Part, replica_reader
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
-from anabranch.transport.client import Client
 
 
 class Inlets:
-    """``rebuild`` is told why no copy can serve this node. One connection to each node that has copies."""
+    """``rebuild`` is told why no copy can serve this node."""
 
     def __init__(
         self,
@@ -24,17 +24,16 @@ class Inlets:
         life: str,
         *,
         clock: Callable[[], int],
-        route: Route,
+        neighbours: Neighbours,
         rebuild: Callable[[str], None],
     ) -> None:
         self._part = part
-        self._route = route
+        self._neighbours = neighbours
         self._life = life
         self._clock = clock
         self._rebuild = rebuild
         self._inlets: dict[str, JournalInlet] = {}
         self._followers: dict[str, list[CopyFollower]] = {}
-        self._clients: dict[str, Client] = {}
         self._orphaned_since: float | None = None
 
     def open(self, store: Store, journal: Log) -> None:
@@ -43,11 +42,9 @@ class Inlets:
         inlet = self._inlets[stream] = JournalInlet(store, journal, clock=self._clock)
         followers = self._followers[stream] = []
         for copy, address in self._part.upstream[stream].items():
-            if copy not in self._clients:
-                self._clients[copy] = Client(self._route(copy, address))
             follower = CopyFollower(
                 inlet,
-                self._clients[copy],
+                self._neighbours.client(copy, address),
                 copy=copy,
                 reader=replica_reader(self._part.node),
                 life=self._life,
@@ -78,8 +75,6 @@ class Inlets:
             follower.close()
         for follower in followers:
             follower.join()
-        for client in self._clients.values():
-            client.close()
 
     def statistics(self) -> dict[str, Any]:
         """Per stream and copy: whether it is read, how far, and how many tuples it was the first to bring."""

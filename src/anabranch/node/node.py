@@ -17,6 +17,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -38,14 +39,19 @@ from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
 from anabranch.model.times import format_time
+from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.inlets import Inlets
+from anabranch.node.lane_replica import Sharing
+from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
+from anabranch.node.peers import Peers
 from anabranch.node.reading import journal_batches, journal_schema, wire_batches
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
+from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
@@ -116,7 +122,9 @@ class Node:
         self._opened = threading.Event()
         self._ready = threading.Event()
         life, part = self._directory.life, self.part
-        self._inlets = Inlets(part, life, clock=_now_us, route=self._route, rebuild=self._needs_rebuild)
+        self._neighbours = Neighbours(self._route)
+        self._peers = Peers(part, self._neighbours)
+        self._inlets = Inlets(part, life, clock=_now_us, neighbours=self._neighbours, rebuild=self._needs_rebuild)
         self._streams = Streams(self.diagram, part, self.settings, clock=_now_us, ready=self._ready)
         reserve = self.settings.disk_reserve_bytes
         self._snapshots = Snapshots(
@@ -154,8 +162,14 @@ class Node:
                 self._open_source(source)
         self._feeding.open({name: entry for name, entry in self._entries.items() if name in self.part.feeds})
         self._server = FlightServer(
-            self, self.settings.host, self._port, copies=self._streams.copies, peers=self._snapshots
+            self,
+            self.settings.host,
+            self._port,
+            copies=self._streams.copies,
+            lanes=self._peers,
+            peers=self._snapshots,
         )
+        self._peers.start()
         self._port = self._server.port
         starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
         self._progress(f"serving at {self.address}{starting}")
@@ -183,6 +197,8 @@ class Node:
         self._ready.set()
         self._feeding.stop()
         self._inlets.stop()
+        self._peers.stop()
+        self._neighbours.close()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -214,7 +230,7 @@ class Node:
         broken = [runner.failed for runner in runners if runner.is_broken]
         failed = list(self.failed_stages().values())
         given_up = failed if len(failed) == len(self._stages) else []
-        return self._housekeeping_error or self._lost or next(iter([*broken, *given_up]), None)
+        return self._housekeeping_error or self._lost or self._peers.failure() or next(iter([*broken, *given_up]), None)
 
     def failed_stages(self) -> dict[str, AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
@@ -238,16 +254,31 @@ class Node:
         schema = arrow_schema((column.name, column.type or "") for column in source.schema)
         self._streams.create(store, source.name, schema, "source")
         self._streams.create(store, late_stream(source.name), schema, "late")
-        self._entries[source.name] = EntryPoint(
-            source,
-            store,
-            self._origins,
+        open_entry: Callable[..., EntryPoint] = partial(EntryPoint, source, store, self._origins)
+        peers = tuple(sorted(self.part.peers.get(source.name, {})))
+        if not peers:
+            refuse_shared(source, store)
+        else:
+            sharing = Sharing(
+                name=self.part.node,
+                peers=peers,
+                token=self._directory.life,
+                fed=source.feed is not None and source.name in self.part.feeds,
+                wake=self._peers.wake,
+                renew=self._streams.renew,
+                kept=self._streams.kept_readers,
+                rebuild=self._needs_rebuild,
+            )
+            open_entry = partial(SharedEntryPoint, source, store, self._origins, sharing)
+        entry = self._entries[source.name] = open_entry(
             schema=schema,
             clock=_now_us,
             boundary_interval_us=self.settings.boundary_interval_us,
             intake_stopped=self._why_no_intake,
             stopping=self._stopping.is_set,
         )
+        if isinstance(entry, SharedEntryPoint):
+            self._peers.add(entry)
 
     @property
     def _needs_spark(self) -> bool:
@@ -471,9 +502,9 @@ class Node:
         log = self._streams.log_for(request)
         return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
 
-    def register(self, source: str, producer: str) -> Registration:
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         check_name("producer", producer)
-        return self._entry(source).register(producer)
+        return self._entry(source).register(producer, session)
 
     def push(self, push: Push) -> PushAnswer:
         return self._entry(push.source).push(push)
@@ -531,6 +562,7 @@ class Node:
                 name: runner.statistics() | {"waits_for": self._waits_for(runner.stage)}
                 for name, runner in list(self._runners.items())
             },
+            "peers": self._peers.statistics(),
             "inlets": self._inlets.statistics(),
             "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),

@@ -11,7 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, Overloaded
+from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import lane_origin
 from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
@@ -39,10 +39,10 @@ class Pushing:
         self.producer: Final = producer
         self.rows = 0
         self.waits_for: AnabranchError | None = None
-        self.registration: Registration = entry.register(producer)
+        self._stopping = stopping
+        self.registration: Registration = self._register()
         self.next = self.registration.next
         self._stamp_us = self.registration.stamp_us
-        self._stopping = stopping
 
     def rows_in(self, batch: pa.RecordBatch) -> bool:
         """Whether the rows are durable; if not, the node is stopping."""
@@ -76,14 +76,26 @@ class Pushing:
         )
         while not self._stopping.is_set():
             try:
+                if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
+                    self.entry.register(self.producer, self.registration.session)
                 self.entry.push(push)
-            except (Overloaded, DiskFull) as error:
+            except (Overloaded, DiskFull, NodeUnreachable, NotLeading) as error:
                 self.waits_for = error
                 self._stopping.wait(RETRY_S)
-            except NodeUnreachable:  # it stops
-                return False
             else:
                 self.waits_for = None
                 self.next += count
                 return True
         return False
+
+    def _register(self) -> Registration:
+        while True:
+            try:
+                registration = self.entry.register(self.producer)
+            except (NodeUnreachable, NotLeading) as error:
+                self.waits_for = error
+                if self._stopping.wait(RETRY_S):
+                    raise
+            else:
+                self.waits_for = None
+                return registration

@@ -27,12 +27,13 @@ _STORED_HEADER = 3  # _tid, _stime, _origin
 def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
     """The stream from the asked place on, which is found now, not when the first batch is asked for; with ``follow``
     until the reader or the node goes."""
+    incarnation = log.incarnation
     after_id, seq = _start(log, request.start)
-    return _batches_after(log, after_id, seq, cancelled, follow=request.follow)
+    return _batches_after(log, incarnation, after_id, seq, cancelled, follow=request.follow)
 
 
 def _batches_after(
-    log: Log, after_id: int, seq: int, cancelled: Callable[[], bool], *, follow: bool
+    log: Log, incarnation: str, after_id: int, seq: int, cancelled: Callable[[], bool], *, follow: bool
 ) -> Iterator[pa.RecordBatch]:
     schema = wire_schema(log.spec.schema)
     known: Mapping[str, int] = log.punctuations_at(seq)
@@ -41,6 +42,8 @@ def _batches_after(
     while not cancelled():
         end = log.end_seq()
         for segment in log.read(seq, end):
+            if log.incarnation != incarnation:  # after the segment was read: it may lie behind a hole
+                raise _begun_anew(log, incarnation)
             yield from _segment_batches(segment, known, after_id, log.spec.origins, schema)
             known, seq = segment.punctuations, segment.seq
             if cancelled():
@@ -86,16 +89,20 @@ def _start(log: Log, start: str | Position) -> tuple[int, int]:
         return log.last_id(), log.end_seq()
     assert isinstance(start, Position)
     if start.incarnation != log.incarnation:
-        raise StreamNotFound(
-            f"Stream {log.name!r} is now incarnation {log.incarnation}, not {start.incarnation}.",
-            remedy="Its contents began anew: read it from start.",
-        )
+        raise _begun_anew(log, start.incarnation)
     if not log.first_id() - 1 <= start.id <= log.last_id():
         raise StreamNotFound(
             f"Stream {log.name!r} holds {log.first_id()} to {log.last_id()}; position {start.id} is not among them.",
             remedy="Read what is left from start; a named reader keeps what it has not acknowledged.",
         )
     return start.id, log.seq_before_id(start.id + 1)
+
+
+def _begun_anew(log: Log, incarnation: str) -> StreamNotFound:
+    return StreamNotFound(
+        f"Stream {log.name!r} is now incarnation {log.incarnation}, not {incarnation}.",
+        remedy="Its contents began anew: read it from start.",
+    )
 
 
 def _segment_batches(

@@ -77,6 +77,20 @@ class ServedLog:
         """A replica was taken out of the deployment."""
         self._handle(ReaderForgotten(reader=reader))
 
+    def renewed(self, floors: Punctuations) -> None:
+        """Some tuples below these times will never be in the log. It begins a new incarnation, and no reader is vouched
+        for below them."""
+        with self._lock:
+            with self._store.transaction() as transaction:
+                transaction.begin_incarnation(self.log.name)
+                trimmed = _raised(self._trimmed, floors)
+                readers = {
+                    name: replace(reader, floors=_raised(reader.floors, floors))
+                    for name, reader in self._readers.items()
+                }
+                self._write(transaction, readers, trimmed)
+            self._readers, self._trimmed = readers, trimmed
+
     def acknowledged(self, event: ReaderAcknowledged) -> None:
         with self._lock:
             state, _ = self._rules.handle(self._state(), event)
@@ -147,6 +161,10 @@ class ServedLog:
             transaction.add_reader(name, reader, at_seq=transaction.held_seq(name, seq))
             transaction.acknowledge(name, reader, transaction.held_seq(name, seq))
         transaction.put(_key(name), _encoded(readers, trimmed))
+
+
+def _raised(floors: Punctuations, by: Punctuations) -> Punctuations:
+    return {**floors, **{origin: max(floor, floors.get(origin, 0)) for origin, floor in by.items()}}
 
 
 def _key(log: str) -> str:

@@ -19,6 +19,7 @@ from anabranch import limits
 from anabranch.errors import ConfigError, NodeUnreachable, OperatorError, StreamNotFound
 from anabranch.model.names import is_name
 from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
 from anabranch.node.inlet import INLET_READER
 from anabranch.node.part import Part, replica_reader
@@ -156,6 +157,14 @@ class Streams:
             raise StreamNotFound(f"Stream {stream!r} has no named reader {reader!r}.", remedy=f"Its readers: {names}.")
         with store.transaction() as transaction:
             transaction.remove_reader(stream, reader)
+
+    def renew(self, stream: str, floors: Punctuations) -> None:
+        """Some tuples below these times will never be in the stream: who reads it asks again, and is told."""
+        if stream in self._served:
+            self.copies.renew(stream, floors)
+            return
+        with self.logs[stream][0].transaction() as transaction:
+            transaction.begin_incarnation(stream)
 
     # --- writing and forgetting ------------------------------------------------------------------------------------
 

@@ -84,6 +84,15 @@ class Store:
             row = one_row(connection, "SELECT value FROM state WHERE key = ?", (key,))
         return bytes(row[0]) if row else None
 
+    def sizes(self, prefix: str) -> dict[str, int]:
+        """The keys that begin like this, in order, with the bytes of their committed values."""
+        with self._readers.connection() as connection:
+            rows = connection.execute(
+                "SELECT key, length(value) FROM state WHERE key >= ? AND key < ? ORDER BY key",
+                (prefix, prefix + "\U0010ffff"),
+            ).fetchall()
+        return {row[0]: row[1] for row in rows}
+
     def last_batch(self) -> BatchRecord | None:
         """The batch that was logged last."""
         with self._readers.connection() as connection:

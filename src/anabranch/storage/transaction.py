@@ -156,6 +156,13 @@ class Transaction:
         self._states[log] = replace(before, trimmed=mark, trimmed_punctuations=known)
         return mark.seq - before.trimmed.seq
 
+    def begin_incarnation(self, log: str) -> None:
+        """What comes from here on does not follow from what is held: positions in the log mean something else."""
+        state = self._state(log)
+        incarnation = secrets.token_hex(8)
+        self._execute("UPDATE logs SET incarnation = ? WHERE log = ?", (incarnation, state.number))
+        self._states[log] = replace(state, incarnation=incarnation)
+
     def held_seq(self, log: str, seq: int) -> int:
         """This segment, or the last one that is gone already, as this transaction has it."""
         return max(seq, self._state(log).trimmed.seq)
@@ -235,6 +242,9 @@ class Transaction:
 
     def put(self, key: str, value: bytes) -> None:
         self._execute("INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)", (key, value))
+
+    def remove(self, key: str) -> None:
+        self._execute("DELETE FROM state WHERE key = ?", (key,))
 
     def get(self, key: str) -> bytes | None:
         """The value as this transaction has it."""

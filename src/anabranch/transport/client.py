@@ -15,11 +15,12 @@ import pyarrow as pa
 import pyarrow.flight as flight
 
 from anabranch import limits
+from anabranch.core.roll_call import Roll
 from anabranch.errors import ConfigError, check
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
-from anabranch.transport import wire
+from anabranch.transport import letters, wire
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -112,28 +113,20 @@ class Client:
 
     # --- sources ---------------------------------------------------------------------------------------------------
 
-    def register(self, source: str, producer: str) -> Registration:
-        return wire.registration_of(self._act("register", {"source": source, "producer": producer}))
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
+        """A new session, or the old one, which then goes on at this node."""
+        body: wire.Message = {"source": source, "producer": producer, "session": session}
+        return wire.registration_of(self._act("register", body))
 
-    def push(self, push: Push) -> PushAnswer:
-        """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are."""
+    def push(self, push: Push, *, room_s: float = limits.PUSH_WAIT_S) -> PushAnswer:
+        """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are.
+
+        The node itself may wait for room before it answers; ``room_s`` says how long it is let.
+        """
         schema = push.rows.schema if push.rows is not None else pa.schema([])
-        # The node itself may wait for room before it answers.
-        options = self._options(self.timeout_s + limits.PUSH_WAIT_S)
-        with self._errors():
-            writer, reader = self._client.do_put(flight.FlightDescriptor.for_path(push.source), schema, options)
-            answer = None
-            try:
-                if push.rows is not None:
-                    writer.write_with_metadata(push.rows, wire.push_metadata(push))
-                else:
-                    writer.write_metadata(wire.push_metadata(push))
-                writer.done_writing()
-                answer = reader.read()
-            finally:
-                writer.close()  # raises what the node refused
-        check(answer is not None, f"The node at {self.address} neither accepted nor refused a push.")
-        return wire.answer_of(wire.decode(answer.to_pybytes()))
+        options = self._options(self.timeout_s + room_s)
+        descriptor = flight.FlightDescriptor.for_path(push.source)
+        return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
 
     def close_lane(self, source: str, lane: str | None = None) -> None:
         self._act("close-lane", {"source": source, "lane": lane})
@@ -184,7 +177,42 @@ class Client:
         """All of its state, as it is at one moment."""
         return SnapshotStream(self._client, wire.snapshot_ticket(asker), self.address)
 
+    # --- lanes -----------------------------------------------------------------------------------------------------
+
+    def tell_lanes(self, sender: str, messages: Sequence[letters.AboutLane]) -> list[letters.AboutLane]:
+        """What another entry point answers, durably."""
+        said, bodies = letters.letter(sender, messages)
+        descriptor = flight.FlightDescriptor.for_command(letters.LETTER)
+        return letters.answers_of(self._put(descriptor, letters.BODIES, said, bodies, self._options()))
+
+    def greet(self, greeting: letters.Greeting) -> Roll:
+        return letters.roll_of(self._act("greet", letters.greeting_message(greeting)))
+
     # --- shared ----------------------------------------------------------------------------------------------------
+
+    def _put(
+        self,
+        descriptor: flight.FlightDescriptor,
+        schema: pa.Schema,
+        said: bytes,
+        rows: pa.RecordBatch | None,
+        options: flight.FlightCallOptions,
+    ) -> wire.Message:
+        """One message with its rows, and the one answer to it."""
+        with self._errors():
+            writer, reader = self._client.do_put(descriptor, schema, options)
+            answer = None
+            try:
+                if rows is not None:
+                    writer.write_with_metadata(rows, said)
+                else:
+                    writer.write_metadata(said)
+                writer.done_writing()
+                answer = reader.read()
+            finally:
+                writer.close()  # raises what the node refused
+        check(answer is not None, f"The node at {self.address} neither accepted nor refused a push.")
+        return wire.decode(answer.to_pybytes())
 
     def _act(self, name: str, body: wire.Message) -> wire.Message:
         with self._errors():

@@ -210,8 +210,8 @@ class NodePorts(Protocol):
         """
         ...
 
-    def register(self, source: str, producer: str) -> Registration:
-        """A new session for this producer; older ones are refused from now on."""
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
+        """A new session for this producer; older ones are refused from now on. With a session it goes on with that."""
         ...
 
     def push(self, push: Push) -> PushAnswer:

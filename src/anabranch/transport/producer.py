@@ -1,5 +1,8 @@
 """A producer: numbers its entries, so that sending one twice is harmless, and sends until it is answered.
 
+Where the source has several entry points, and the producer knows them, it goes on at the next when one is lost, with
+the session that it has. What it sends there again under the same numbers is known there.
+
 Registration gives a session and the next number. A producer that restarts reads ``next`` and skips what it had sent
 before; one that was replaced by another of its name gets ``SessionExpired``. For one thread.
 """
@@ -7,13 +10,14 @@ before; one that was replaced by another of its name gets ``SessionExpired``. Fo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Final
 
 import pyarrow as pa
 
-from anabranch.errors import ConfigError, NodeUnreachable, Overloaded, PushRefused, check
+from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, Overloaded, PushRefused, check
+from anabranch.limits import PUSH_WAIT_S
 from anabranch.model.header import STIME
 from anabranch.model.times import from_datetime
 from anabranch.transport.client import Client
@@ -28,7 +32,10 @@ def wall_clock_us() -> int:
 
 
 class Producer:
-    """Entries of one named producer for one source. ``next`` is the number of the next one."""
+    """Entries of one named producer for one source. ``next`` is the number of the next one.
+
+    ``others`` are further entry points of the source, to which it goes when it loses this one.
+    """
 
     def __init__(
         self,
@@ -36,14 +43,17 @@ class Producer:
         source: str,
         name: str,
         *,
+        others: Sequence[Client] = (),
         deadline_s: float = DEADLINE_S,
         clock_us: Callable[[], int] = wall_clock_us,
     ) -> None:
         self.source: Final = source
         self.name: Final = name
-        self._client: Final = client
+        self._clients: Final = [client, *others]
+        """The one it pushes to is the first."""
         self._deadline_s: Final = deadline_s
         self._clock_us: Final = clock_us
+        self._tried = 0
         self.registration: Final = self._register()
         self.next = self.registration.next
         self._stamp_us = self.registration.stamp_us
@@ -97,8 +107,19 @@ class Producer:
         while True:
             try:
                 return self._client.register(self.source, self.name)
-            except NodeUnreachable as error:
-                retry.wait_after(error)
+            except (NodeUnreachable, NotLeading) as error:
+                self._go_to_next(error, retry)
+
+    @property
+    def _client(self) -> Client:
+        return self._clients[0]
+
+    def _go_to_next(self, error: NodeUnreachable | NotLeading, retry: Retry) -> None:
+        """All are tried before there is a wait."""
+        self._clients.append(self._clients.pop(0))
+        self._tried += 1
+        if self._tried % len(self._clients) == 0:
+            retry.wait_after(error)
 
     def _stamped(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Where the producer stamps, each row carries its time: the same when the batch is sent again."""
@@ -129,11 +150,18 @@ class Producer:
 
     def _send_until_answered(self, push: Push) -> PushAnswer:
         retry = Retry(self._deadline_s)
+        moved = False
+        room_s = PUSH_WAIT_S if len(self._clients) == 1 else 0.0
         while True:
             try:
-                return self._client.push(push)
-            except (NodeUnreachable, Overloaded) as error:
+                if moved:
+                    self._client.register(self.source, self.name, self.registration.session)
+                return self._client.push(push, room_s=room_s)
+            except Overloaded as error:
                 retry.wait_after(error)
+            except (NodeUnreachable, NotLeading) as error:
+                self._go_to_next(error, retry)
+                moved = len(self._clients) > 1 or isinstance(error, NotLeading)
 
 
 def added(total: PushAnswer, answer: PushAnswer) -> PushAnswer:

@@ -25,7 +25,7 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.transport import rows, wire
+from anabranch.transport import letters, rows, wire
 from anabranch.transport.ports import (
     CopyPiece,
     CopyPorts,
@@ -64,12 +64,13 @@ class FlightServer:
         copies: CopyPorts | None = None,
         roles: RolePorts | None = None,
         peers: PeerPorts | None = None,
+        lanes: letters.LanePorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
             location = flight.Location.for_grpc_tcp(host, port)
-            self._service = _Service(ports, copies, roles, peers, self._calls, location)
+            self._service = _Service(ports, copies, roles, peers, lanes, self._calls, location)
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -142,6 +143,7 @@ class _Service(flight.FlightServerBase):
         copies: CopyPorts | None,
         roles: RolePorts | None,
         peers: PeerPorts | None,
+        lanes: letters.LanePorts | None,
         calls: _Calls,
         location: flight.Location,
     ) -> None:
@@ -150,6 +152,7 @@ class _Service(flight.FlightServerBase):
         self._copies: Final = copies
         self._roles: Final = roles
         self._peers: Final = peers
+        self._lanes: Final = lanes
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -161,6 +164,7 @@ class _Service(flight.FlightServerBase):
             "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
             "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
             "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
+            "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -233,6 +237,9 @@ class _Service(flight.FlightServerBase):
         writer: flight.FlightMetadataWriter,
     ) -> None:
         with _errors(), self._calls.counted():
+            if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTER:
+                self._hear(reader, writer)
+                return
             info = self._stream(_path(descriptor), "source")
             schema = wire.data_schema(info.schema)
             for chunk in reader:
@@ -254,6 +261,14 @@ class _Service(flight.FlightServerBase):
         push = wire.push_of(source, message, data)
         return self._ports.push(push) if push.count or push.kind != "rows" else PushAnswer()
 
+    def _hear(self, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter) -> None:
+        """A letter of another entry point; it is answered when all that the answer says is durable."""
+        for chunk in reader:
+            self._calls.check_running()
+            sender, messages = letters.letter_of(wire.decode(chunk.app_metadata.to_pybytes()), chunk.data)
+            answers = self._sharing().hear(sender, messages)
+            writer.write(pa.py_buffer(wire.encode(letters.answers_message(answers))))
+
     # --- actions ---------------------------------------------------------------------------------------------------
 
     def list_actions(self, context: flight.ServerCallContext) -> list[flight.ActionType]:
@@ -271,7 +286,11 @@ class _Service(flight.FlightServerBase):
 
     def _register(self, message: wire.Message) -> wire.Message:
         source, producer = wire.text(message, "source"), wire.text(message, "producer")
-        return wire.registration_message(self._ports.register(source, producer))
+        session = wire.optional_number(message, "session")
+        return wire.registration_message(self._ports.register(source, producer, session))
+
+    def _greet(self, message: wire.Message) -> wire.Message:
+        return letters.roll_message(self._sharing().greet(letters.greeting_of(message)))
 
     def _acknowledge(self, message: wire.Message) -> wire.Message:
         stream, reader = wire.text(message, "stream"), wire.text(message, "reader")
@@ -328,6 +347,11 @@ class _Service(flight.FlightServerBase):
         if self._peers is None:
             raise StreamNotFound("No node can be rebuilt from this one.", remedy="Check the deployment's addresses.")
         return self._peers
+
+    def _sharing(self) -> letters.LanePorts:
+        if self._lanes is None:
+            raise StreamNotFound("This node shares no lanes.", remedy="Check the deployment's addresses.")
+        return self._lanes
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)

@@ -116,7 +116,7 @@ class FakeNode:
 
     # --- pushing ---------------------------------------------------------------------------------------------------
 
-    def register(self, source: str, producer: str) -> Registration:
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         if source != "ping":
             raise StreamNotFound(f"There is no source {source!r}.", remedy="There is: ping.")
         self.sessions[producer] = self.sessions.get(producer, 0) + 1

@@ -92,7 +92,7 @@ def test_a_plain_push_that_gets_no_answer_says_what_is_not_known(server: FlightS
         def lose(push: Push) -> PushAnswer:
             raise NodeUnreachable("Gone.")
 
-        connection.client.push = lose  # type: ignore[method-assign]
+        connection.client.push = lose  # type: ignore[assignment, method-assign]
         with pytest.raises(NodeUnreachable, match=r"0 rows are durable; of the next 1 it is not known.*producer name"):
             connection.push("ping", pings(1))
 
@@ -166,7 +166,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_without_harm(client: Client,
     producer = Producer(client, "ping", "p")
     real, answers = client.push, iter([NodeUnreachable("The answer was lost."), None])
 
-    def push_and_lose(push: Push) -> PushAnswer:
+    def push_and_lose(push: Push, **waits: float) -> PushAnswer:
         answer, lost = real(push), next(answers)
         if lost is not None:
             raise lost

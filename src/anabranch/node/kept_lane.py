@@ -1,0 +1,154 @@
+"""An entry point's copy of a shared lane, as the source's store holds it.
+
+    shared/LANE          terms, votes, lives, how far it is released: everything but the entries
+    entry/LANE/PLACE     an entry, as bytes, until every entry point has released it
+    base/LANE            what was at the place before the first of them, without its rows
+
+Only what changed is written. Entries are read when they are needed: what is released and kept for a peer that is away
+takes no memory. The terms of entries lie together, as runs, because a new leader gives the same entries a new term.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from typing import Any, Final
+
+from anabranch.core.shared_lane import Entry, LaneCopy
+from anabranch.errors import check
+from anabranch.storage.store import Store
+from anabranch.storage.transaction import Transaction
+
+
+class Held:
+    """The bytes of an entry: in memory while they are on their way, on disk afterwards."""
+
+    __slots__ = ("_body", "_key", "size")
+
+    def __init__(self, *, body: bytes | None = None, key: str | None = None, size: int | None = None) -> None:
+        self._body = body
+        self._key = key
+        self.size: Final = len(body) if body is not None else size or 0
+
+    def read(self, store: Store) -> bytes:
+        if self._body is not None:
+            return self._body
+        check(self._key is not None, "An entry of a lane is neither in memory nor on disk.")
+        body = store.get(self._key or "")
+        check(body is not None, f"The entry {self._key} of a lane is gone.")
+        return body or b""
+
+    def write(self, transaction: Transaction, key: str) -> None:
+        check(self._body is not None, f"The entry {key} of a lane was to be written, and is not in memory.")
+        transaction.put(key, self._body or b"")
+        self._key = key
+
+    def leave_memory(self) -> None:
+        if self._key is not None:
+            self._body = None
+
+
+Copy = LaneCopy[Held]
+
+
+def load(store: Store, lane: str) -> Copy | None:
+    stored = store.get(_facts_key(lane))
+    if stored is None:
+        return None
+    facts: dict[str, Any] = json.loads(stored)
+    terms = [term for term, count in facts.pop("terms") for _ in range(count)]
+    sizes = store.sizes(_entry_prefix(lane))
+    check(len(sizes) == len(terms), f"Lane {lane!r} has {len(sizes)} entries with {len(terms)} terms.")
+    entries = tuple(
+        Entry(term, Held(key=key, size=size)) for term, (key, size) in zip(terms, sizes.items(), strict=True)
+    )
+    base = store.sizes(_base_key(lane)).get(_base_key(lane))
+    return LaneCopy(**facts, entries=entries, base=None if base is None else Held(key=_base_key(lane), size=base))
+
+
+def save(transaction: Transaction, lane: str, before: Copy, after: Copy) -> None:
+    """Writes what is different. A new base is in memory."""
+    for place in range(before.trimmed + 1, min(after.trimmed, before.held) + 1):
+        transaction.remove(_entry_key(lane, place))
+    first = max(before.released, after.trimmed) + 1  # what was released stays as it is
+    for place in range(first, max(before.held, after.held) + 1):
+        old, new = _content(before, place), _content(after, place)
+        if new is None:
+            transaction.remove(_entry_key(lane, place))
+        elif new is not old:
+            new.write(transaction, _entry_key(lane, place))
+    if after.base is not None and after.base is not before.base:
+        after.base.write(transaction, _base_key(lane))
+    transaction.put(_facts_key(lane), _facts(after))
+
+
+def is_same(before: Copy, after: Copy) -> bool:
+    """Whether there is nothing to write. How far all have released is heard again."""
+    if after is before:
+        return True
+    facts = (
+        (copy.term, copy.leader, copy.voted_for, copy.held, copy.trimmed, copy.released, copy.learns, copy.lives)
+        for copy in (before, after)
+    )
+    if next(facts) != next(facts):
+        return False
+    pairs = zip(before.between(before.released, before.held), after.between(after.released, after.held), strict=True)
+    return all(old.term == new.term and old.content is new.content for old, new in pairs)
+
+
+def added_bytes(before: Copy, after: Copy) -> int:
+    """How much more the entries of a lane take than before."""
+    first = max(before.released, after.trimmed)
+    lost = (*before.between(before.trimmed, min(after.trimmed, before.held)), *before.between(first, before.held))
+    new = after.between(first, after.held)
+    return sum(entry.content.size for entry in new) - sum(entry.content.size for entry in lost)
+
+
+def _content(copy: Copy, place: int) -> Held | None:
+    if not copy.trimmed < place <= copy.held:
+        return None
+    return copy.entries[place - copy.trimmed - 1].content
+
+
+def _facts(copy: Copy) -> bytes:
+    return json.dumps(
+        {
+            "term": copy.term,
+            "leader": copy.leader,
+            "voted_for": copy.voted_for,
+            "terms": _runs(copy),
+            "trimmed": copy.trimmed,
+            "trimmed_term": copy.trimmed_term,
+            "released": copy.released,
+            "everywhere": copy.everywhere,
+            "learns": copy.learns,
+            "lives": dict(copy.lives),
+        }
+    ).encode()
+
+
+def _runs(copy: Copy) -> list[tuple[int, int]]:
+    """Terms with their numbers of entries. Terms never decrease from entry to entry, and there are few of them."""
+    runs, begin = [], 0
+    while begin < len(copy.entries):
+        term = copy.entries[begin].term
+        end = bisect_right(copy.entries, term, lo=begin, key=lambda entry: entry.term)
+        runs.append((term, end - begin))
+        begin = end
+    return runs
+
+
+def _facts_key(lane: str) -> str:
+    return f"shared/{lane}"
+
+
+def _base_key(lane: str) -> str:
+    return f"base/{lane}"
+
+
+def _entry_prefix(lane: str) -> str:
+    return f"entry/{lane}/"
+
+
+def _entry_key(lane: str, place: int) -> str:
+    return f"{_entry_prefix(lane)}{place:020}"

@@ -1,0 +1,207 @@
+"""The other entry points of a node's sources: what is said to each of them, and what they say.
+
+One thread for each peer writes letters, one at a time: all that there is to say about all lanes, and the next when it
+is answered. So pushes that come while a letter is under way travel together in the next, and a peer that is slow or
+away holds up nobody who has a majority without it. A letter is written when there are news, and twice a second as a
+reminder, which is also what finds a peer again that was away.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from anabranch import limits
+from anabranch.core.roll_call import Roll
+from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
+from anabranch.node.neighbours import Neighbours
+from anabranch.node.part import Part
+from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.transport.client import Client
+from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.retry import BACKOFF_S
+
+STOP_S: Final = 2.0
+"""How long a stop waits for the letter under way."""
+
+_log: Final = logging.getLogger(__name__)
+
+
+class Peers:
+    """The doors for other entry points, and the letters to them. ``entries`` are the sources that have peers."""
+
+    def __init__(self, part: Part, neighbours: Neighbours) -> None:
+        self._part = part
+        self._neighbours = neighbours
+        self._entries: dict[str, SharedEntryPoint] = {}
+        self._writers: dict[str, _LetterWriter] = {}
+
+    def add(self, entry: SharedEntryPoint) -> None:
+        self._entries[entry.source.name] = entry
+
+    def start(self) -> None:
+        """To be called when the server listens: whoever answers, is also asked."""
+        for peer, address in self._addresses().items():
+            entries = {name: entry for name, entry in self._entries.items() if peer in self._part.peers.get(name, {})}
+            client = self._neighbours.client(peer, address)
+            self._writers[peer] = _LetterWriter(self._part.node, peer, client, entries)
+        for writer in list(self._writers.values()):
+            writer.start()
+
+    def stop(self) -> None:
+        for entry in self._entries.values():
+            entry.close()
+        for writer in self._writers.values():
+            writer.close()
+        for writer in self._writers.values():
+            writer.join()
+
+    def wake(self, peer: str) -> None:
+        writer = self._writers.get(peer)
+        if writer is not None:
+            writer.wake()
+
+    def failure(self) -> AnabranchError | None:
+        """Why letters are written no more."""
+        return next((writer.broken for writer in self._writers.values() if writer.broken), None)
+
+    def statistics(self) -> dict[str, Any]:
+        """Per peer, whether it answers."""
+        return {peer: writer.statistics() for peer, writer in list(self._writers.items())}
+
+    def _addresses(self) -> dict[str, str]:
+        return {peer: address for name in self._entries for peer, address in self._part.peers[name].items()}
+
+    # --- what other entry points say -------------------------------------------------------------------------------
+
+    def hear(self, sender: str, letter: Sequence[AboutLane]) -> list[AboutLane]:
+        self._is_there(sender)
+        answers: list[AboutLane] = []
+        for about in letter:
+            entry = self._entry(about.source, sender)
+            if about.lane not in entry.source.lanes or about.message.sender != sender:
+                raise ConfigError(
+                    f"Entry point {sender} speaks of lane {about.lane!r} of {about.source!r}.", remedy=_REMEDY
+                )
+            heard = entry.heard(about.lane, about.message)
+            answers += [AboutLane(source=about.source, lane=about.lane, message=answer) for answer in heard]
+        return answers
+
+    def greet(self, greeting: Greeting) -> Roll:
+        self._is_there(greeting.name)
+        entry = self._entry(greeting.source, greeting.name)
+        if greeting.form != entry.form:
+            raise ConfigError(
+                f"Entry point {greeting.name} has another query: its source is {greeting.form}, and here it is "
+                f"{entry.form}.",
+                remedy=_REMEDY,
+            )
+        return entry.greeted(greeting.name, greeting.met)
+
+    def _is_there(self, peer: str) -> None:
+        writer = self._writers.get(peer)
+        if writer is not None:
+            writer.try_again()
+
+    def _entry(self, source: str, sender: str) -> SharedEntryPoint:
+        entry = self._entries.get(source)
+        if entry is None or sender not in self._part.peers[source]:
+            raise StreamNotFound(f"{sender} is no other entry point of {source!r} for this node.", remedy=_REMEDY)
+        return entry
+
+
+_REMEDY: Final = "Deploy the same query to all nodes."
+
+
+class _LetterWriter:
+    """What is said to one peer, about the sources that it shares with this node."""
+
+    def __init__(self, name: str, peer: str, client: Client, entries: Mapping[str, SharedEntryPoint]) -> None:
+        self._name = name
+        self._peer = peer
+        self._client = client
+        self._entries = entries
+        self._news = threading.Event()
+        self._again = threading.Event()
+        self._stopping = threading.Event()
+        self._failure: AnabranchError | None = None
+        self.broken: AnabranchError | None = None
+        self._thread = threading.Thread(target=self._run, name=f"letters to {peer}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def close(self) -> None:
+        self._stopping.set()
+        self._again.set()
+        self._news.set()
+
+    def join(self) -> None:
+        """A call to a peer that hangs is left to itself."""
+        self._thread.join(STOP_S)
+
+    def wake(self) -> None:
+        self._news.set()
+
+    def try_again(self) -> None:
+        """The peer has been heard: it need not be waited for any longer."""
+        self._again.set()
+
+    def statistics(self) -> dict[str, Any]:
+        failure = self._failure
+        return {"state": "there" if failure is None else "away", "error": None if failure is None else str(failure)}
+
+    def _run(self) -> None:
+        try:
+            self._write_letters()
+        except InvariantBroken as error:
+            self.broken = error
+        except Exception as error:  # who writes no letters looks alive and is not: tell it, and end
+            self.broken = InvariantBroken(f"Letters to {self._peer} failed: {error!r}.", remedy="Please report this.")
+
+    def _write_letters(self) -> None:
+        tries = 0
+        reminded = float("-inf")
+        while not self._stopping.is_set():
+            due_s = reminded + limits.HEARTBEAT_S - time.monotonic()
+            if due_s > 0:
+                self._news.wait(due_s)
+            self._news.clear()
+            reminder = time.monotonic() - reminded >= limits.HEARTBEAT_S
+            if reminder:
+                reminded = time.monotonic()
+            try:
+                self._greet()
+                self._write(reminder=reminder)
+                self._failure, tries = None, 0
+            except InvariantBroken:
+                raise
+            except AnabranchError as error:
+                if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
+                    _log.warning("Entry point %s cannot be told anything: %s", self._peer, error)
+                self._failure = error
+                self._again.clear()
+                self._again.wait(0 if self._stopping.is_set() else BACKOFF_S[min(tries, len(BACKOFF_S) - 2)])
+                tries += 1
+                reminded = float("-inf")
+
+    def _greet(self) -> None:
+        for source, entry in self._entries.items():
+            says = entry.greets(self._peer)
+            if says is not None:
+                greeting = Greeting(source=source, form=entry.form, name=self._name, met=says)
+                entry.answered(self._peer, self._client.greet(greeting))
+
+    def _write(self, *, reminder: bool) -> None:
+        letter = [
+            AboutLane(source=source, lane=lane, message=message)
+            for source, entry in self._entries.items()
+            for lane, message in entry.letter(self._peer, reminder=reminder)
+        ]
+        if not letter:
+            return
+        for answer in self._client.tell_lanes(self._name, letter):
+            self._entries[answer.source].heard(answer.lane, answer.message)

@@ -1,0 +1,367 @@
+"""An entry point that shares the lanes of its source with peers.
+
+``core.Lane`` decides what enters, at the entry point that leads the lane. A push is decided and stored as an entry of
+the shared lane (``LaneReplica``), given to the peers (``Peers``), and answered when a majority has it: only then is it
+appended to the log of the source, here and at the peers. The state of the lane travels in the entries, so that whoever
+leads next goes on from the last one.
+
+One lock for all lanes of the source, as in any entry point; who waits for its peers lets it go.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+import pyarrow as pa
+
+from anabranch import limits
+from anabranch.core.lane_messages import (
+    Action,
+    Answer,
+    AnswerRegistration,
+    AppendBoundary,
+    AppendClose,
+    AppendRows,
+    AppendVoids,
+    ClockTicked,
+    CloseArrived,
+    EntryPointStarted,
+    Event,
+    ProducerRegistered,
+    Refuse,
+)
+from anabranch.core.lane_state import LaneState
+from anabranch.core.roll_call import Met, Roll
+from anabranch.core.shared_lane import LaneCopy
+from anabranch.errors import NodeUnreachable, NotLeading, Overloaded
+from anabranch.model.names import OWNED_LANE, Origins, lane_origin
+from anabranch.node import kept_lane
+from anabranch.node.beginning import Beginnings
+from anabranch.node.decided import Decided
+from anabranch.node.entry import EntryPoint
+from anabranch.node.kept_lane import Copy
+from anabranch.node.lane_replica import Handled, LaneReplica, Message, Sharing
+from anabranch.query.boxes import Source
+from anabranch.storage import codec
+from anabranch.storage.store import Store
+
+_NOT_BEGUN: Final[dict[str, Any]] = {
+    "state": "beginning",
+    "leader": None,
+    "term": 0,
+    "held": 0,
+    "released": 0,
+    "kept": 0,
+    "peers": {},
+}
+_APPENDS: Final = (AppendRows, AppendBoundary, AppendVoids, AppendClose)
+
+
+class SharedEntryPoint(EntryPoint):
+    """Where the rows of one source enter this node, among others."""
+
+    _room_wait_s = limits.LEAD_WAIT_S  # a client that knows others soon takes one that does not answer for lost
+
+    def __init__(
+        self,
+        source: Source,
+        store: Store,
+        origins: Origins,
+        sharing: Sharing,
+        *,
+        schema: pa.Schema,
+        clock: Callable[[], int],
+        boundary_interval_us: int,
+        intake_stopped: Callable[[], str | None],
+        stopping: Callable[[], bool] = lambda: False,
+    ) -> None:
+        super().__init__(
+            source,
+            store,
+            origins,
+            schema=schema,
+            clock=clock,
+            boundary_interval_us=boundary_interval_us,
+            intake_stopped=intake_stopped,
+            stopping=stopping,
+        )
+        self.form: Final = _form(source, schema)
+        self._sharing = sharing
+        self._stored_schema = codec.stored_schema(schema)
+        self._changed = threading.Condition(self._lock)
+        self._due: dict[str, set[str]] = {peer: set() for peer in sharing.peers}
+        """Per peer, the lanes of which it is to be told."""
+        self._looked_s = time.monotonic()
+        self._replicas: dict[str, LaneReplica] = {}
+        self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
+        if self._beginnings.has_begun:
+            self._open_lanes()
+
+    def _open_lanes(self) -> None:
+        self._replicas = {name: self._open_lane(name) for name in self.source.lanes}
+        for name, replica in self._replicas.items():
+            self._slots[name].state = replica.state_at(replica.copy.released)
+
+    def _open_lane(self, name: str) -> LaneReplica:
+        def tell(peer: str) -> None:
+            self._due[peer].add(name)
+            self._sharing.wake(peer)
+
+        return LaneReplica(
+            self.source.name,
+            name,
+            self.store,
+            self._sharing,
+            clock=self._clock,
+            tell=tell,
+            kept_bytes=lambda: sum(replica.kept_bytes for replica in self._replicas.values()),
+        )
+
+    def close(self) -> None:
+        """The node is stopping: nobody waits any longer."""
+        with self._lock:
+            self._changed.notify_all()
+
+    # --- beginning -------------------------------------------------------------------------------------------------
+
+    def greets(self, peer: str) -> Met | None:
+        """What this entry point, if it has not begun, says to a peer."""
+        with self._lock:
+            return self._beginnings.says(peer)
+
+    def greeted(self, name: str, said: Met) -> Roll:
+        """Another entry point told what it begins; the answer is durable."""
+        with self._lock:
+            return self._beginnings.greeted(name, said)
+
+    def answered(self, peer: str, roll: Roll) -> None:
+        """A peer has written down what this entry point begins."""
+        with self._lock:
+            beginning = self._beginnings.answered(peer, roll)
+            if beginning is None:
+                return
+            name, life = self._sharing.name, beginning.life
+            copy: Copy = LaneCopy.lost(name, life) if beginning.lost_its_disk else LaneCopy(lives={name: life})
+            with self.store.transaction() as transaction:
+                for lane in self.source.lanes:
+                    kept_lane.save(transaction, lane, LaneCopy(), copy)
+                self._beginnings.begin(transaction)
+            self._open_lanes()
+            self._beginnings.begun()
+            self._changed.notify_all()
+
+    # --- what clients ask for --------------------------------------------------------------------------------------
+
+    def _handle(self, name: str, event: Event, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
+        """Answers when everything that the answer rests on is released. Called with the lock, which it lets go."""
+        replica = self._wait_lead(name, event)
+        self._wait_held_room()
+        if not replica.leads:
+            raise self._not_leading(name)
+        answer = self._decide(replica, event, rows)
+        self._wait_released(replica)
+        return answer
+
+    def _decide(
+        self, replica: LaneReplica, event: Event, rows: pa.RecordBatch | None
+    ) -> Answer | AnswerRegistration | None:
+        """What the lane makes of the event is stored as its next entry, if there is anything to store."""
+        slot = self._slots[replica.name]
+        state, actions = slot.lane.handle(slot.state, event)
+        for action in actions:
+            if isinstance(action, Refuse):
+                raise action.error()
+        begins_session = isinstance(event, ProducerRegistered) and event.session is None
+        appends = [action for action in actions if isinstance(action, _APPENDS)]
+        if appends or begins_session:
+            decided = self._decided(replica.name, state, appends[0] if appends else None, rows)
+            self._follow_up(replica, replica.enter(decided))
+        slot.state = state
+        return next((a for a in actions if isinstance(a, Answer | AnswerRegistration)), None)
+
+    def _decided(self, name: str, state: LaneState, action: Action | None, rows: pa.RecordBatch | None) -> Decided:
+        match action:
+            case AppendRows():
+                assert rows is not None
+                stamped = self._stamped(action, rows, lane_origin(self.source.name, name))
+                whole = pa.RecordBatch.from_arrays(stamped.columns, schema=self._stored_schema)
+                codec.split(whole, self._stored_schema)  # a row that is too large is refused now, not at its release
+                late = whole.filter(pa.array(action.late)) if action.late.any() else None
+                punctual = whole if late is None else whole.filter(pa.array(~action.late))
+                return Decided(
+                    state=state,
+                    rows=punctual if punctual.num_rows else None,
+                    late=late,
+                    promise_us=action.punctuation_us,
+                )
+            case AppendBoundary(punctuation_us=time_us) | AppendClose(punctuation_us=time_us):
+                return Decided(state=state, promise_us=time_us, late_promise_us=time_us)
+            case _:
+                return Decided(state=state)
+
+    def _wait_lead(self, name: str, event: Event) -> LaneReplica:
+        """The lane, when this entry point leads it, or has waited for it long enough.
+
+        A producer that registers takes its lane along, and a feed any lane. Anybody else is sent to who leads; if that
+        one is silent, this entry point asks to lead in its place.
+        """
+        replica = self._replicas.get(name)
+        if replica is None:
+            raise self._not_leading(name)
+        if replica.leads:
+            return replica
+        registers = isinstance(event, ProducerRegistered)
+        takes_along = registers and (name != OWNED_LANE or self._sharing.fed)
+        speaks_here = registers or name == OWNED_LANE or isinstance(event, CloseArrived)
+        may_ask = takes_along or (speaks_here and replica.leader_is_silent())
+        if replica.copy.learns or not may_ask:
+            raise self._not_leading(name)
+        self._follow_up(replica, replica.ask_to_lead())
+        self._changed.wait_for(lambda: replica.leads or self._stopping(), limits.LEAD_WAIT_S)
+        return replica
+
+    def _not_leading(self, name: str) -> NotLeading:
+        where = f"Lane {name!r} of source {self.source.name!r}"
+        replica = self._replicas.get(name)
+        if replica is None:
+            waits = ", ".join(self._beginnings.waits_for)
+            return NotLeading(
+                f"{where} cannot be led here before the other entry points have been heard of: {waits}.",
+                remedy="Start them, or try again when they are there.",
+            )
+        if replica.copy.learns:
+            return NotLeading(
+                f"{where} cannot be led here: this entry point lost its disk and learns what the others have.",
+                remedy="Try another entry point of the source.",
+            )
+        leader = replica.copy.leader
+        if leader not in (None, self._sharing.name):
+            return NotLeading(f"{where} is led by entry point {leader}.", remedy="Push there.")
+        return NotLeading(
+            f"{where} has no leader that a majority of its entry points agrees on.",
+            remedy="Try another entry point of the source, or again later.",
+        )
+
+    def _wait_held_room(self) -> None:
+        """Back-pressure: what waits for a majority is bounded."""
+        if not self._changed.wait_for(self._has_held_room, limits.LEAD_WAIT_S):
+            raise Overloaded(
+                f"Too much of source {self.source.name!r} waits for a majority of its entry points.",
+                remedy="Try again later; see 'anabranch status' for who is away.",
+            )
+
+    def _has_held_room(self) -> bool:
+        return sum(replica.held_bytes for replica in self._replicas.values()) < limits.LANE_HELD_BYTES
+
+    def _wait_released(self, replica: LaneReplica) -> None:
+        waiting = replica.wait_from_now()
+        try:
+            self._changed.wait_for(lambda: waiting.released is not None or self._stopping(), limits.LEAD_WAIT_S)
+        finally:
+            replica.wait_no_more(waiting)
+        if not waiting.released:
+            raise NodeUnreachable(
+                f"No majority of the entry points of {self.source.name!r} was heard to hold the entry. "
+                f"It may be in lane {replica.name!r} or not.",
+                remedy="Send it again under its number, here or at another entry point.",
+            )
+
+    # --- the clock -------------------------------------------------------------------------------------------------
+
+    def tick(self) -> None:
+        """Who leads lets its lanes speak for themselves; who has heard of no leader for long asks to lead.
+
+        A lane of which something waits for a majority says nothing more by itself, and nobody's silence counts there.
+        """
+        now_us, now_s = self._clock(), time.monotonic()
+        stopped = self._intake_stopped() is not None
+        unheard = stopped or self._is_full() or now_us - self._ticked_us > limits.AWAY_US
+        slept = now_s - self._looked_s > limits.SILENT_S
+        self._ticked_us, self._looked_s = now_us, now_s
+        for name, replica in list(self._replicas.items()):
+            with self._lock:
+                if slept:
+                    replica.nobody_was_there()
+                if not replica.leads:
+                    speaks = name == OWNED_LANE or self.source.silence_us is not None
+                    self._follow_up(replica, replica.look_after(speaks=speaks))
+                    continue
+                if unheard or not replica.is_settled:
+                    slot = self._slots[name]
+                    slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
+                if replica.is_settled and not stopped:
+                    self._decide(replica, ClockTicked(now_us=now_us), None)
+
+    # --- peers -----------------------------------------------------------------------------------------------------
+
+    def letter(self, peer: str, *, reminder: bool) -> list[tuple[str, Message]]:
+        """What this peer is to be told now, lane by lane; with ``reminder`` also where there are no news."""
+        with self._lock:
+            names, self._due[peer] = self._due[peer], set()
+            if reminder:
+                names |= {name for name, replica in self._replicas.items() if replica.has_to_say()}
+            told: list[tuple[str, Message]] = []
+            room = limits.LETTER_BYTES
+            for name in sorted(names):
+                if room <= 0:
+                    self._due[peer].add(name)
+                    continue
+                said = self._replicas[name].message(peer, room)
+                if said is not None:
+                    message, size = said
+                    told.append((name, message))
+                    room -= size
+            if self._due[peer]:
+                self._sharing.wake(peer)
+            return told
+
+    def heard(self, name: str, message: Message) -> list[Message]:
+        """From a peer. What is answered is durable."""
+        with self._lock:
+            replica = self._replicas.get(name)
+            if replica is None:
+                raise self._not_leading(name)
+            handled = replica.heard(message, room=self._intake_stopped() is None and not self._is_full())
+            self._follow_up(replica, handled)
+            return handled.answers
+
+    def _follow_up(self, replica: LaneReplica, handled: Handled) -> None:
+        """Who begins to lead goes on from the last entry; who follows shows what is released."""
+        slot = self._slots[replica.name]
+        if handled.won:
+            state = replica.state_at(replica.copy.held)
+            slot.state, _ = slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))
+        elif handled.lost:
+            slot.state = replica.state_at(replica.copy.released)
+        elif handled.released and not replica.leads:
+            slot.state = handled.released[-1].state
+        for decided in handled.released:
+            self._count_released(decided)
+        self._changed.notify_all()
+
+    # --- looking in ------------------------------------------------------------------------------------------------
+
+    def _count_released(self, decided: Decided) -> None:
+        for rows in (decided.rows, decided.late):
+            if rows is not None:
+                self._rows += rows.num_rows
+                self._bytes += rows.nbytes
+        self._late_rows += decided.late.num_rows if decided.late is not None else 0
+
+    def statistics(self) -> dict[str, Any]:
+        """With who leads each lane, in which term, and how much of it is held and released here."""
+        found = super().statistics()
+        for name in self.source.lanes:
+            replica = self._replicas.get(name)
+            shared = _NOT_BEGUN if replica is None else replica.statistics()
+            found["lanes"][lane_origin(self.source.name, name)]["shared"] = shared
+        return found
+
+
+def _form(source: Source, schema: pa.Schema) -> str:
+    """What entry points must have in common to share lanes."""
+    columns = ", ".join(f"{field.name} {field.type}" for field in schema)
+    return f"{source.name} ({columns}) time {source.time}, disorder {source.disorder_us}, lanes {list(source.lanes)}"

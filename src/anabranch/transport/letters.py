@@ -1,0 +1,218 @@
+"""What entry points that share lanes say to each other, and how it crosses the wire.
+
+A *letter* is one Flight call from one entry-point node to another: messages of ``core.shared_lane`` about any number of
+lanes, and in return the answers to them. What the messages say is JSON; the entries of the lanes, which hold rows, lie
+beside it as bytes in one Arrow column, in the form in which both sides store them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol, cast
+
+import pyarrow as pa
+
+from anabranch.core import shared_lane as lanes
+from anabranch.core.roll_call import Met, Roll
+from anabranch.errors import ConfigError
+from anabranch.transport import wire
+
+BODIES: Final = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
+"""The entries of all messages of a letter, in order."""
+
+LETTER: Final = b"lanes"
+"""The descriptor by which a server knows a letter from a push."""
+
+Message = lanes.Message[bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AboutLane:
+    """A message, and the lane that it is about."""
+
+    source: str
+    lane: str
+    message: Message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """An entry point that has not begun says which life it would begin. ``form`` tells queries that differ apart."""
+
+    source: str
+    form: str
+    name: str
+    met: Met
+
+
+class LanePorts(Protocol):
+    """What a node offers to the other entry points of its sources. Several threads call it at once."""
+
+    def hear(self, sender: str, letter: Sequence[AboutLane]) -> list[AboutLane]:
+        """Returns when all that the answers say is durable."""
+        ...
+
+    def greet(self, greeting: Greeting) -> Roll:
+        """All that is known of the source's entry points, after this."""
+        ...
+
+
+# --- letters -------------------------------------------------------------------------------------------------------
+
+
+def letter(sender: str, messages: Sequence[AboutLane]) -> tuple[bytes, pa.RecordBatch]:
+    """What is said, and the entries beside it."""
+    bodies = [body for each in messages for body in _bodies(each.message)]
+    said: wire.Message = {"sender": sender, "messages": [_plain(each) for each in messages]}
+    return wire.encode(said), pa.RecordBatch.from_arrays([pa.array(bodies, BODIES.field(0).type)], schema=BODIES)
+
+
+def letter_of(message: wire.Message, bodies: pa.RecordBatch) -> tuple[str, list[AboutLane]]:
+    found = iter(cast(list[bytes], bodies.column(0).to_pylist()))
+    return wire.text(message, "sender"), [_about(plain, found) for plain in _list(message, "messages")]
+
+
+def answers_message(messages: Sequence[AboutLane]) -> wire.Message:
+    return {"messages": [_plain(each) for each in messages]}
+
+
+def answers_of(message: wire.Message) -> list[AboutLane]:
+    return [_about(plain, iter(())) for plain in _list(message, "messages")]
+
+
+def _bodies(message: Message) -> list[bytes]:
+    if not isinstance(message, lanes.StoreAsked):
+        return []
+    base = [] if message.base is None else [message.base]
+    return [*base, *(entry.content for entry in message.entries)]
+
+
+def _plain(about: AboutLane) -> wire.Message:
+    said = about.message
+    plain: wire.Message = {
+        "source": about.source,
+        "lane": about.lane,
+        "says": _NAMES[type(said)],
+        "sender": said.sender,
+        "term": said.term,
+        "lives": dict(said.lives),
+    }
+    match said:
+        case lanes.VoteAsked():
+            return plain | {"last": list(said.last)}
+        case lanes.VoteAnswered():
+            return plain | {"agreed": said.agreed}
+        case lanes.StoreAnswered():
+            facts = {"agreed": said.agreed, "stored": said.stored, "released": said.released, "learns": said.learns}
+            return plain | facts
+        case lanes.TeachAsked():
+            return plain
+        case lanes.StoreAsked():
+            return plain | {
+                "after": said.after,
+                "after_term": said.after_term,
+                "terms": [entry.term for entry in said.entries],
+                "released": said.released,
+                "counts": said.counts,
+                "everywhere": said.everywhere,
+                "base": said.base is not None,
+            }
+
+
+_NAMES: Final[Mapping[type, str]] = {
+    lanes.VoteAsked: "vote-asked",
+    lanes.VoteAnswered: "vote-answered",
+    lanes.StoreAsked: "store-asked",
+    lanes.StoreAnswered: "store-answered",
+    lanes.TeachAsked: "teach-asked",
+}
+
+
+def _about(plain: wire.Message, bodies: Iterator[bytes]) -> AboutLane:
+    return AboutLane(source=wire.text(plain, "source"), lane=wire.text(plain, "lane"), message=_message(plain, bodies))
+
+
+def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
+    sender, term, lives = wire.text(plain, "sender"), wire.number(plain, "term"), wire.times(plain, "lives")
+    match wire.text(plain, "says"):
+        case "vote-asked":
+            last_term, last_place = _numbers(plain, "last")
+            return lanes.VoteAsked(sender=sender, term=term, last=(last_term, last_place), lives=lives)
+        case "vote-answered":
+            return lanes.VoteAnswered(sender=sender, term=term, agreed=plain.get("agreed") is True, lives=lives)
+        case "store-answered":
+            return lanes.StoreAnswered(
+                sender=sender,
+                term=term,
+                agreed=plain.get("agreed") is True,
+                stored=wire.number(plain, "stored"),
+                released=wire.number(plain, "released"),
+                learns=plain.get("learns") is True,
+                lives=lives,
+            )
+        case "teach-asked":
+            return lanes.TeachAsked(sender=sender, term=term, lives=lives)
+        case "store-asked":
+            base = next(bodies) if plain.get("base") is True else None
+            return lanes.StoreAsked(
+                sender=sender,
+                term=term,
+                after=wire.number(plain, "after"),
+                after_term=wire.number(plain, "after_term"),
+                entries=tuple(lanes.Entry(each, next(bodies)) for each in _numbers(plain, "terms")),
+                released=wire.number(plain, "released"),
+                counts=plain.get("counts") is True,
+                everywhere=wire.number(plain, "everywhere"),
+                base=base,
+                lives=lives,
+            )
+        case other:
+            raise ConfigError(f"An entry point said {other!r}.", remedy="Run the same version on all nodes.")
+
+
+def _list(message: wire.Message, key: str) -> list[wire.Message]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"A message needs {key!r} as a list.", remedy="Run the same version on all nodes.")
+    return value
+
+
+def _numbers(message: wire.Message, key: str) -> list[int]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise ConfigError(f"A message needs {key!r} as numbers.", remedy="Run the same version on all nodes.")
+    return value
+
+
+# --- greetings -----------------------------------------------------------------------------------------------------
+
+
+def greeting_message(greeting: Greeting) -> wire.Message:
+    return {
+        "source": greeting.source,
+        "form": greeting.form,
+        "name": greeting.name,
+        "life": greeting.met.life,
+        "token": greeting.met.token,
+    }
+
+
+def greeting_of(message: wire.Message) -> Greeting:
+    return Greeting(
+        source=wire.text(message, "source"),
+        form=wire.text(message, "form"),
+        name=wire.text(message, "name"),
+        met=Met(wire.number(message, "life"), wire.text(message, "token")),
+    )
+
+
+def roll_message(roll: Roll) -> wire.Message:
+    return {"roll": [{"name": name, "life": met.life, "token": met.token} for name, met in roll.items()]}
+
+
+def roll_of(message: wire.Message) -> Roll:
+    return {
+        wire.text(each, "name"): Met(wire.number(each, "life"), wire.text(each, "token"))
+        for each in _list(message, "roll")
+    }

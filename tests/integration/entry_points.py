@@ -1,0 +1,145 @@
+"""Entry points of one source in this process, over real Flight: they stop, start again, and lose their disks."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import anabranch as ab
+from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
+from anabranch.model.position import Position
+from anabranch.node.node import Node
+from anabranch.node.part import Part
+from anabranch.node.settings import NodeSettings
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages
+from tests.chaos.run import free_port
+from tests.waiting import wait_for
+
+Identity = tuple[str, int, int, int]
+"""Origin, stream time and number of a row, and its value."""
+
+
+def diagram(*, producers: tuple[str, ...] = ("p",), feed: Any = None) -> Diagram:
+    query = ab.Query("sharing")
+    events = query.source("events", "x bigint", producers=list(producers), feed=feed)
+    query.output("all", events.filter("x >= 0"))
+    return query.checked()
+
+
+class EntryPoints:
+    """By name. ``start`` goes on with what is on the disk; ``lose_disk`` removes it."""
+
+    def __init__(self, directory: Path, names: str, query: Diagram) -> None:
+        self._directory = directory
+        self.names = tuple(names)
+        self.query = query
+        self._ports = {name: free_port() for name in names}
+        self.nodes: dict[str, Node] = {}
+
+    def address(self, name: str) -> str:
+        return f"127.0.0.1:{self._ports[name]}"
+
+    def addresses(self, first: str | None = None) -> list[str]:
+        names = sorted(self.names, key=lambda name: name != first)
+        return [self.address(name) for name in names]
+
+    def start(self, *names: str) -> None:
+        for name in names or self.names:
+            settings = NodeSettings(port=self._ports[name], disk_reserve_bytes=1 << 20)
+            part = entry_part(self.query, name, {each: self.address(each) for each in self.names})
+            node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=part)
+            node.start()
+        if len(self.nodes) == len(self.names):
+            wait_for(lambda: not any(self._is_beginning(name) for name in self.nodes))
+
+    def stop(self, *names: str) -> None:
+        for name in names:
+            self.nodes.pop(name).stop()
+
+    def lose_disk(self, name: str) -> None:
+        assert name not in self.nodes
+        shutil.rmtree(self._directory / name)
+
+    def rows(self, name: str, stream: str = "events") -> list[Identity]:
+        """What the log of this entry point shows, in canonical order."""
+        log = self.nodes[name]._streams.logs[stream][1]
+        found: list[Identity] = []
+        for segment in log.read(log.first_seq() - 1, log.end_seq()):
+            if segment.rows is not None:
+                columns = segment.rows.to_pydict()
+                for tid, stime, code, x in zip(
+                    columns["_tid"], columns["_stime"], columns["_origin"], columns["x"], strict=True
+                ):
+                    found.append((log.spec.origins[code], round(stime.timestamp() * 1_000_000), tid, x))
+        return sorted(found)
+
+    def values(self, name: str) -> list[int]:
+        return [x for _, _, _, x in self.rows(name)]
+
+    def punctuations(self, name: str) -> dict[str, int]:
+        return self.nodes[name]._streams.logs["events"][1].punctuations()
+
+    def incarnation(self, name: str) -> str:
+        return self.nodes[name]._streams.logs["events"][1].incarnation
+
+    def floors(self, name: str) -> Mapping[str, int]:
+        return self.nodes[name]._streams._served["events"].readers["replica:reader"].floors
+
+    def read_all(self) -> None:
+        """The reader of their logs acknowledges everything, and they are trimmed."""
+        for node in self.nodes.values():
+            log = node._streams.logs["events"][1]
+            served = node._streams._served["events"]
+            served.subscribed(ReaderSubscribed(reader="replica:reader", life="1"))
+            end = Position(log.incarnation, log.last_id())
+            served.acknowledged(ReaderAcknowledged(reader="replica:reader", life="1", position=end))
+            served.trim(full=False)
+
+    def lane(self, name: str, origin: str = "events/p") -> Mapping[str, object]:
+        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"]
+        return lanes[origin]["shared"]
+
+    def leaders(self, origin: str = "events/p") -> list[str]:
+        return [name for name in self.nodes if self.lane(name, origin)["state"] == "leads"]
+
+    def follow_one(self, origin: str = "events/p") -> bool:
+        """Whether all that run know the same leader."""
+        leaders = self.leaders(origin)
+        return len(leaders) == 1 and all(self.lane(name, origin)["leader"] == leaders[0] for name in self.nodes)
+
+    def _is_beginning(self, name: str) -> bool:
+        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"].values()
+        return any(lane.get("shared", {}).get("state") == "beginning" for lane in lanes)
+
+    def agree(self) -> bool:
+        """Whether all that run show the same."""
+        shown = [(self.rows(name), self.punctuations(name)) for name in self.nodes]
+        return all(each == shown[0] for each in shown)
+
+
+def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> Part:
+    """What one of several entry points does, which runs nothing else. A feed runs at the first of them."""
+    return Part(
+        node=name,
+        stages=(),
+        all_stages=stages(query),
+        entries=frozenset({"events"}),
+        feeds=frozenset({"events"} if name == min(addresses) else ()),
+        readers={"events": ("reader",)},
+        peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
+    )
+
+
+@contextmanager
+def entry_points(directory: Path, names: str = "abc", query: Diagram | None = None) -> Iterator[EntryPoints]:
+    made = EntryPoints(directory, names, query or diagram())
+    try:
+        yield made
+    finally:
+        for node in made.nodes.values():
+            with suppress(Exception):
+                node.stop()

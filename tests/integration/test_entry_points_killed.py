@@ -1,0 +1,125 @@
+"""Three entry points as processes, one after the other killed with SIGKILL while a producer pushes."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import anabranch as ab
+from anabranch.errors import AnabranchError
+from anabranch.transport.client import Client
+from anabranch.transport.ports import ReadRequest
+from tests.chaos.processes import ROOT
+from tests.chaos.run import free_port
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(300)
+
+NAMES = "abc"
+KILLS = 3
+
+
+class Processes:
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ports = {name: free_port() for name in NAMES}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        return {name: f"127.0.0.1:{port}" for name, port in self._ports.items()}
+
+    def start(self, name: str) -> None:
+        ports = [f"{each}={port}" for each, port in self._ports.items()]
+        command = [sys.executable, "-m", "tests.integration.entry_point_process"]
+        environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+        self._running[name] = subprocess.Popen(
+            [*command, str(self._directory / name), name, *ports], stdin=subprocess.PIPE, env=environment, cwd=ROOT
+        )
+
+    def kill(self, name: str) -> None:
+        process = self._running.pop(name)
+        process.kill()
+        process.communicate()
+
+    def have_begun(self) -> bool:
+        """Whether all have heard of each other: before that, none can be spared."""
+        with suppress(AnabranchError):
+            for address in self.addresses.values():
+                with Client(address) as client:
+                    sources: Any = client.status()["sources"]
+                if sources["events"]["lanes"]["events/p"]["shared"]["state"] == "beginning":
+                    return False
+            return True
+        return False
+
+    def shown(self, name: str) -> list[tuple[int, int, int]]:
+        """Number, time and value of all rows that readers of this one see; nothing while it is not there."""
+        found: list[tuple[int, int, int]] = []
+        with suppress(AnabranchError), Client(self.addresses[name]) as client:
+            for batch in client.read(ReadRequest(stream="events")):
+                columns = batch.to_pydict()
+                rows = zip(columns["_kind"], columns["_tid"], columns["_stime"], columns["x"], strict=True)
+                found += [(tid, round(stime.timestamp() * 1e6), x) for kind, tid, stime, x in rows if kind == 0]
+        return sorted(found)
+
+
+@contextmanager
+def processes(directory: Path) -> Iterator[Processes]:
+    made = Processes(directory)
+    try:
+        for name in NAMES:
+            made.start(name)
+        wait_for(made.have_begun)
+        yield made
+    finally:
+        for name in list(made._running):
+            made.kill(name)
+
+
+def test_killed_one_after_the_other_they_lose_and_repeat_nothing(tmp_path: Path) -> None:
+    seed = random.randrange(1_000_000)
+    chance = random.Random(seed)
+    pushed: list[int] = []
+    enough = threading.Event()
+    failures: list[Exception] = []
+
+    def produce(addresses: list[str]) -> None:
+        try:
+            with ab.connect(addresses) as connection:
+                producer = connection.producer("events", "p", deadline_s=120)
+                while not enough.is_set():
+                    producer.push([{"x": len(pushed)}])
+                    pushed.append(len(pushed))
+        except Exception as error:
+            failures.append(error)
+
+    with processes(tmp_path) as running:
+        thread = threading.Thread(target=produce, args=(list(running.addresses.values()),))
+        thread.start()
+        try:
+            for _ in range(KILLS):
+                reached = len(pushed) + chance.randrange(5, 25)
+                wait_for(lambda reached=reached: len(pushed) > reached or failures, lambda: f"seed {seed}: {failures}")
+                name = chance.choice(NAMES)
+                running.kill(name)
+                reached = len(pushed) + chance.randrange(1, 10)
+                wait_for(lambda reached=reached: len(pushed) > reached or failures, lambda: f"seed {seed}: {failures}")
+                running.start(name)
+        finally:
+            enough.set()
+            thread.join()
+        assert not failures, f"seed {seed}"
+        wait_for(lambda: all(len(running.shown(name)) >= len(pushed) for name in NAMES), lambda: f"seed {seed}")
+        shown = {name: running.shown(name) for name in NAMES}
+    assert [x for _, _, x in shown["a"]] == pushed, f"seed {seed}"
+    assert shown["a"] == shown["b"] == shown["c"], f"seed {seed}"

@@ -1,0 +1,66 @@
+"""What entry points say to each other comes out of a letter as it went in."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.core.roll_call import Met
+from anabranch.core.shared_lane import Entry, StoreAnswered, StoreAsked, TeachAsked, VoteAnswered, VoteAsked
+from anabranch.errors import ConfigError
+from anabranch.transport import letters, wire
+from anabranch.transport.letters import AboutLane, Greeting, Message
+
+LIVES = {"a": 1, "b": 3}
+ASKED = StoreAsked(
+    sender="a",
+    term=4,
+    after=7,
+    after_term=2,
+    entries=(Entry(3, b"one"), Entry(4, b"")),
+    released=8,
+    counts=True,
+    everywhere=6,
+    base=b"base",
+    lives=LIVES,
+)
+SAID: list[Message] = [
+    VoteAsked(sender="a", term=4, last=(3, 9), lives=LIVES),
+    VoteAnswered(sender="a", term=4, agreed=True, lives=LIVES),
+    ASKED,
+    StoreAnswered(sender="a", term=4, agreed=False, stored=9, released=8, learns=True, lives=LIVES),
+    TeachAsked(sender="a", term=4),
+    StoreAsked(sender="a", term=5, after=0, after_term=0, entries=(Entry(5, b"two"),), released=0),
+]
+
+
+def test_a_letter_comes_out_as_it_went_in() -> None:
+    messages = [AboutLane(source="s", lane=str(number), message=said) for number, said in enumerate(SAID)]
+    said, bodies = letters.letter("a", messages)
+    assert bodies.num_rows == 4
+    assert letters.letter_of(wire.decode(said), bodies) == ("a", messages)
+
+
+def test_answers_come_out_as_they_went_in() -> None:
+    answers = [AboutLane(source="s", lane="p", message=SAID[1]), AboutLane(source="s", lane="q", message=SAID[3])]
+    assert letters.answers_of(wire.decode(wire.encode(letters.answers_message(answers)))) == answers
+
+
+def test_greetings_and_rolls_come_out_as_they_went_in() -> None:
+    greeting = Greeting(source="s", form="s (x int64)", name="a", met=Met(2, "token"))
+    assert letters.greeting_of(letters.greeting_message(greeting)) == greeting
+    roll = {"a": Met(2, "token"), "b": Met(1, "other")}
+    assert letters.roll_of(letters.roll_message(roll)) == roll
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"sender": "a", "messages": 3},
+        {"sender": "a", "messages": [{"source": "s", "lane": "p", "says": "x", "sender": "a", "term": 1, "lives": {}}]},
+        {"messages": []},
+    ],
+)
+def test_what_no_entry_point_says_is_refused(message: wire.Message) -> None:
+    _, bodies = letters.letter("a", [])
+    with pytest.raises(ConfigError):
+        letters.letter_of(message, bodies)
