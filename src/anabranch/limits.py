@@ -68,6 +68,10 @@ SCANS: Final = 64
 """Places of one stage that read a journal. Each is a source of Spark, which starts and asks them one by one: a stage
 with 32 takes a minute to start, on two cores."""
 
+ORDERED_BYTES: Final = 256 << 20
+"""Bytes of tuples that a subscription in canonical order holds until all origins have passed them: what a client may
+take of its machine without being asked."""
+
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 LOG_BYTES: Final = 8 << 30

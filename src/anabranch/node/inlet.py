@@ -55,11 +55,11 @@ class _Held:
 class JournalInlet:
     """The inlet of one stream on one node. Any thread may bring what a copy sent."""
 
-    def __init__(self, store: Store, journal: Log, *, clock: Callable[[], int], joins_late: bool = False) -> None:
+    def __init__(self, store: Store, journal: Log, *, clock: Callable[[], int]) -> None:
         self._store = store
         self._journal = journal
         self._clock = clock
-        self._inlet = Inlet(journal.name, journal.spec.origins, joins_late=joins_late)
+        self._inlet = Inlet(journal.name, journal.spec.origins)
         self._lock = threading.Lock()
         self._held: deque[_Held] = deque()
         self._first: dict[str, int] = {}

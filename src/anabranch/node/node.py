@@ -52,7 +52,17 @@ from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
-from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
+from anabranch.transport.ports import (
+    CopyPiece,
+    JournalRequest,
+    PieceAnswer,
+    PieceRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+    StreamInfo,
+)
 from anabranch.transport.server import FlightServer
 
 _spark_log: Final = logging.getLogger("anabranch.spark")
@@ -367,6 +377,11 @@ class Node:
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
         log = self._streams.log_for(request)
         return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
+
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
+        return self._streams.read_pieces(request, lambda: cancelled() or self._stopping.is_set())
 
     def register(self, source: str, producer: str) -> Registration:
         check_name("producer", producer)

@@ -167,6 +167,9 @@ class _Service(flight.FlightServerBase):
             if "copy" in message:
                 answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
                 return wire.copy_schema(answer), _with_places(pieces)
+            if "pieces" in message:
+                started, pieces = self._ports.read_pieces(wire.piece_request(message), cancelled)
+                return wire.piece_schema(started), _with_places(pieces)
             if "journal" in message:
                 schema, batches = self._ports.journal_read(wire.journal_request(message))
                 return schema, _small_enough(batches)
@@ -332,7 +335,13 @@ def _flight_info(info: StreamInfo) -> flight.FlightInfo:
         -1,
         ordered=True,
         app_metadata=wire.encode(
-            {"kind": info.kind, "incarnation": info.incarnation, "first": info.first_id, "last": info.last_id}
+            {
+                "kind": info.kind,
+                "incarnation": info.incarnation,
+                "first": info.first_id,
+                "last": info.last_id,
+                "origins": list(info.origins),
+            }
         ),
     )
 

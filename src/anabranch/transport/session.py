@@ -5,29 +5,57 @@
         for batch in node.subscribe("slow_per_target", start="start"):
             ...
 
+    with connect(["10.0.1.5:7700", "10.0.2.5:7700"]) as replicas:
+        for batch in replicas.subscribe("slow_per_target", ordered=True):
+            ...
+
 A ``Connection`` may be used by several threads; its producers and subscriptions each by one.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, Literal, overload
 
-from anabranch.errors import NodeUnreachable, PushRefused
+from anabranch.errors import ConfigError, NodeUnreachable, PushRefused
 from anabranch.model.position import Position
 from anabranch.transport.client import TIMEOUT_S, Client
+from anabranch.transport.ordering import OrderedSubscription
 from anabranch.transport.ports import Push, PushAnswer, StreamInfo
 from anabranch.transport.producer import Producer, added, rebased
+from anabranch.transport.racing import Place, RacingSubscription
 from anabranch.transport.retry import DEADLINE_S
 from anabranch.transport.rows import Rows, to_batches
 from anabranch.transport.subscription import Subscription
 from anabranch.transport.wire import data_schema
 
-__all__ = ["Connection", "Producer", "Subscription", "connect"]
+__all__ = [
+    "Connection",
+    "Connections",
+    "OrderedSubscription",
+    "Producer",
+    "RacingSubscription",
+    "Subscription",
+    "connect",
+]
 
 
-def connect(address: str, *, timeout_s: float = TIMEOUT_S) -> Connection:
-    """A connection to the node at ``host:port``. The first call uses it, so the node may still be starting."""
-    return Connection(Client(address, timeout_s=timeout_s))
+@overload
+def connect(address: str, *, timeout_s: float = TIMEOUT_S) -> Connection: ...
+
+
+@overload
+def connect(address: list[str] | tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> Connections: ...
+
+
+def connect(address: str | list[str] | tuple[str, ...], *, timeout_s: float = TIMEOUT_S) -> Connection | Connections:
+    """A connection to the node at ``host:port``, or to several nodes that have copies of the same streams.
+
+    The first call uses it, so a node may still be starting.
+    """
+    if isinstance(address, str):
+        return Connection(Client(address, timeout_s=timeout_s))
+    return Connections([Client(each, timeout_s=timeout_s) for each in address])
 
 
 class Connection:
@@ -69,6 +97,7 @@ class Connection:
         """Push exactly once, also across restarts of the node and of this program: see ``Producer``."""
         return Producer(self.client, source, name, deadline_s=deadline_s)
 
+    @overload
     def subscribe(
         self,
         stream: str,
@@ -77,14 +106,113 @@ class Connection:
         follow: bool = True,
         reader: str | None = None,
         deadline_s: float = DEADLINE_S,
-    ) -> Subscription:
-        """Read a stream from ``start``, ``end`` or ``incarnation:id``, also across restarts of the node."""
-        return Subscription(self.client, stream, start=start, follow=follow, reader=reader, deadline_s=deadline_s)
+        ordered: Literal[False] = False,
+    ) -> Subscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        ordered: Literal[True],
+    ) -> OrderedSubscription[Position | None]: ...
+
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        ordered: bool = False,
+    ) -> Subscription | OrderedSubscription[Position | None]:
+        """Read a stream from ``start``, ``end`` or ``incarnation:id``, also across restarts of the node; ``ordered``
+        by stream time, as late as the slowest origin."""
+        plain = Subscription(self.client, stream, start=start, follow=follow, reader=reader, deadline_s=deadline_s)
+        return OrderedSubscription(plain) if ordered else plain
 
     def close(self) -> None:
         self.client.close()
 
     def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.close()
+
+
+class Connections:
+    """What a client can do with several nodes that have copies of the same streams."""
+
+    def __init__(self, clients: Sequence[Client]) -> None:
+        addresses = [client.address for client in clients]
+        if not addresses or len(set(addresses)) < len(addresses):
+            raise ConfigError(
+                f"Copies are to be read from {', '.join(addresses) or 'nowhere'}.",
+                remedy="Name each node once, as host:port.",
+            )
+        self.clients: Final = tuple(clients)
+        self._subscriptions: list[RacingSubscription] = []
+
+    @property
+    def addresses(self) -> tuple[str, ...]:
+        return tuple(client.address for client in self.clients)
+
+    @overload
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        ordered: Literal[False] = False,
+    ) -> RacingSubscription: ...
+
+    @overload
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        ordered: Literal[True],
+    ) -> OrderedSubscription[Place]: ...
+
+    def subscribe(
+        self,
+        stream: str,
+        *,
+        start: str | Position = "end",
+        follow: bool = True,
+        reader: str | None = None,
+        deadline_s: float = DEADLINE_S,
+        ordered: bool = False,
+    ) -> RacingSubscription | OrderedSubscription[Place]:
+        """Read all copies of a stream from ``start`` or ``end``: whichever brings a tuple first wins, and a copy that
+        is killed, slow or silent holds up nobody. ``deadline_s`` is for all of them being away."""
+        racing = RacingSubscription(
+            self.clients, stream, start=start, follow=follow, reader=reader, deadline_s=deadline_s
+        )
+        self._subscriptions = [*(each for each in self._subscriptions if not each.is_closed), racing]
+        return OrderedSubscription(racing) if ordered else racing
+
+    def close(self) -> None:
+        """Also ends its subscriptions."""
+        for subscription in self._subscriptions:
+            subscription.close()
+        for client in self.clients:
+            client.close()
+
+    def __enter__(self) -> Connections:
         return self
 
     def __exit__(self, *exc_info: object) -> None:

@@ -34,10 +34,13 @@ from anabranch.transport.ports import (
     CopyAnswer,
     CopyRequest,
     JournalRequest,
+    PieceAnswer,
+    PieceRequest,
     Push,
     PushAnswer,
     ReadRequest,
     Registration,
+    Start,
 )
 
 VERSION: Final = 1
@@ -55,6 +58,7 @@ HEADER_FIELDS: Final = (
 )
 
 COPY: Final = b"anabranch.copy"  # the same, for what a copy answers to a replica
+PIECES: Final = b"anabranch.pieces"  # and to a client
 
 Message = dict[str, object]
 
@@ -184,12 +188,64 @@ def _selection(value: str) -> Selection:
 
 
 def read_request(message: Message) -> ReadRequest:
-    start = text(message, "start") if "start" in message else "start"
     return ReadRequest(
         stream=text(message, "stream"),
-        start="start" if start == "start" else "end" if start == "end" else parse_position(start),
+        start=_start(message),
         follow=message.get("follow") is True,
         reader=optional_text(message, "reader"),
+    )
+
+
+def _start(message: Message) -> Start:
+    start = text(message, "start") if "start" in message else "start"
+    return "start" if start == "start" else "end" if start == "end" else parse_position(start)
+
+
+def piece_ticket(request: PieceRequest) -> bytes:
+    return encode(
+        {
+            "pieces": request.stream,
+            "start": str(request.start),
+            "punctuations": dict(request.punctuations),
+            "follow": request.follow,
+            "reader": request.reader,
+        }
+    )
+
+
+def piece_request(message: Message) -> PieceRequest:
+    return PieceRequest(
+        stream=text(message, "pieces"),
+        start=_start(message),
+        punctuations=times(message, "punctuations"),
+        follow=message.get("follow") is True,
+        reader=optional_text(message, "reader"),
+    )
+
+
+def piece_schema(answer: PieceAnswer) -> pa.Schema:
+    """The schema of the rows, which carries the answer."""
+    message: Message = {
+        "incarnation": answer.incarnation,
+        "first": answer.first_id,
+        "floors": dict(answer.floors),
+        "goes_on": answer.goes_on,
+        "origins": list(answer.origins),
+        "reaching": list(answer.reaching),
+    }
+    return answer.schema.with_metadata({PIECES: encode(message)})
+
+
+def piece_answer(schema: pa.Schema) -> PieceAnswer:
+    message = decode((schema.metadata or {}).get(PIECES, b""))
+    return PieceAnswer(
+        incarnation=text(message, "incarnation"),
+        first_id=number(message, "first"),
+        floors=times(message, "floors"),
+        goes_on=message.get("goes_on") is True,
+        origins=tuple(texts(message, "origins")),
+        reaching=tuple(texts(message, "reaching")),
+        schema=schema.remove_metadata(),
     )
 
 
