@@ -110,7 +110,7 @@ def test_copies_in_different_orders_give_one_sequence(tmp_path: Path) -> None:
             node.append(order[:2])
             node.append(order[2:], a=12, b=20)
         replicas = opened.enter_context(connect([node.address for node in pair]))
-        got = [batch for batch in replicas.subscribe("s", start="start", follow=False, ordered=True)]
+        got = list(replicas.subscribe("s", start="start", follow=False, ordered=True))
         assert [entry for batch in got for entry in entries(batch)] == tuples
         single = opened.enter_context(connect(pair[1].address))
         reading = single.subscribe("s", start="start", follow=False, ordered=True)
