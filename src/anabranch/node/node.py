@@ -438,6 +438,7 @@ class Node:
                 for name, runner in list(self._runners.items())
             },
             "inlets": self._inlets.statistics(),
+            "alarms": self._inlets.alarms(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }

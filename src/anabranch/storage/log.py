@@ -169,6 +169,17 @@ class Log:
         """Per origin, 1 us above the largest time that was trimmed: from there on everything is held."""
         return {origin: top + 1 for origin, top in self._state.trimmed_tops.items()}
 
+    def tops(self) -> dict[str, int]:
+        """The largest time of each origin among all rows that there ever were."""
+        state = self._state
+        largest = dict(state.trimmed_tops)
+        with self._pool.connection() as connection:
+            rows = connection.execute("SELECT tops FROM segments WHERE log = ?", (state.number,)).fetchall()
+        for (encoded,) in rows:
+            for origin, top in codec.decode_punctuations(encoded, state.spec.origins).items():
+                largest[origin] = max(top, largest.get(origin, top))
+        return largest
+
     def read(self, after_seq: int, to_seq: int) -> Iterator[Segment]:
         """The segments after ``after_seq`` up to ``to_seq``, lazily: no more than a few are in memory at a time."""
         state = self._state
