@@ -83,8 +83,8 @@ has, each by name:
 | stage | `state`, `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
-| alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, `end`, \
-and `copies`: each with `rows`, `digest`) |
+| alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
+`end`, and `copies`: each with `rows`, `digest`) |
 | writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |
 | stream | `kind`, `incarnation`, `rows`, `bytes`, `first_id`, `last_id`, `rows_in`, \
 `readers` (each with `seq`, `lag_rows`), `cut_off` (readers that fell too far behind) |
