@@ -46,12 +46,21 @@ if TYPE_CHECKING:
     from anabranch.node.settings import NodeSettings
     from anabranch.query import feeds, writers
     from anabranch.query.builder import Query, Stream
-    from anabranch.transport.session import Connection, Producer, Subscription, connect
+    from anabranch.transport.session import (
+        Connection,
+        Connections,
+        OrderedSubscription,
+        Producer,
+        RacingSubscription,
+        Subscription,
+        connect,
+    )
 
 __all__ = [
     "AnabranchError",
     "ConfigError",
     "Connection",
+    "Connections",
     "DeploymentError",
     "DiskFull",
     "EngineError",
@@ -63,6 +72,7 @@ __all__ = [
     "NodeUnreachable",
     "NotLeading",
     "OperatorError",
+    "OrderedSubscription",
     "Overloaded",
     "Position",
     "Problem",
@@ -70,6 +80,7 @@ __all__ = [
     "PushRefused",
     "Query",
     "QueryError",
+    "RacingSubscription",
     "SessionExpired",
     "StateError",
     "Stream",
@@ -83,10 +94,13 @@ __all__ = [
 
 _LAZY = {
     "Connection": "anabranch.transport.session",
+    "Connections": "anabranch.transport.session",
     "Node": "anabranch.node.node",
     "NodeSettings": "anabranch.node.settings",
+    "OrderedSubscription": "anabranch.transport.session",
     "Producer": "anabranch.transport.session",
     "Query": "anabranch.query.builder",
+    "RacingSubscription": "anabranch.transport.session",
     "Stream": "anabranch.query.builder",
     "Subscription": "anabranch.transport.session",
     "connect": "anabranch.transport.session",

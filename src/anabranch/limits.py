@@ -71,6 +71,18 @@ SCANS: Final = 64
 """Places of one stage that read a journal. Each is a source of Spark, which starts and asks them one by one: a stage
 with 32 takes a minute to start, on two cores."""
 
+ORDERED_BYTES: Final = 256 << 20
+"""Bytes of tuples that a subscription in canonical order holds until all origins have passed them: what a client may
+take of its machine without being asked."""
+
+DIGEST_INTERVAL_US: Final = 10_000_000
+"""The interval of stream time for which copies of a stream are compared: an alarm says where they differ this
+precisely, and a copy is not compared for at most this long after it began."""
+
+DIGESTS: Final = 65_536
+"""Complete digests of one copy that are kept, over all its origins: with one origin a copy may be a week behind
+another and is still compared. 24 bytes each."""
+
 # --- logs ----------------------------------------------------------------------------------------------------------
 
 LOG_BYTES: Final = 8 << 30

@@ -16,6 +16,7 @@ import pytest
 
 from anabranch.core.inlet import InletState
 from anabranch.core.readers import ReaderSubscribed
+from anabranch.limits import DIGEST_INTERVAL_US
 from anabranch.model.position import Position
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
@@ -377,6 +378,22 @@ def test_a_reader_without_its_state_asks_to_be_rebuilt(tmp_path: Path, opened: E
     wait_for(lambda: bool(down.reasons))
     assert "its state was lost" in down.reasons[0]
     assert entries_of(down.journal) == []
+
+
+def test_copies_that_differ_raise_an_alarm(tmp_path: Path, opened: ExitStack) -> None:
+    pair = {name: Upstream(tmp_path / f"{name}.db") for name in ("m", "n")}
+    for each in pair.values():
+        opened.callback(each.close)
+    down = Downstream(tmp_path / "d.db", pair)
+    opened.callback(down.close)
+    wait_for(lambda: len(down.inlet.state.copies) == 2)
+    end = 2 * DIGEST_INTERVAL_US
+    pair["m"].append([(0, 10, 1), (0, DIGEST_INTERVAL_US, 2)], a=end)
+    pair["n"].append([(0, DIGEST_INTERVAL_US, 3), (0, 10, 1)], a=end)
+    wait_for(lambda: bool((down.inlet.alarms() or {})["count"]))
+    (alarm,) = (down.inlet.alarms() or {})["latest"]
+    assert (alarm["stream"], alarm["start"]) == ("s", "1970-01-01 00:00:10.000000")
+    assert set(alarm["copies"]) == {"m", "n"}
 
 
 def test_another_query_is_refused(tmp_path: Path, opened: ExitStack) -> None:

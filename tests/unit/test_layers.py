@@ -56,6 +56,11 @@ ALSO_IN = {"demo": ("threading.Thread",), "bench": ("threading.Thread",)}
 """A power that other layers have, too: demo and benchmark play the clients of a node, which are programs of their
 own."""
 
+ALSO_IN_MODULE = {"anabranch.transport.racing": ("threading.Thread",)}
+"""A power that one module has, too. A client that reads several copies needs a thread for each: a read of Flight blocks
+and cannot be waited for together with others, so with one thread the slowest copy would hold up all. The threads only
+read; nothing is decided in them."""
+
 IMPURE = (
     *(
         "asyncio",
@@ -164,19 +169,19 @@ def broken_rules(module: str, source: str, *, is_package: bool = False) -> Itera
     mentions = Mentions(module, is_package=is_package)
     mentions.visit(tree)
     for line, name in sorted(set(mentions.found)):
-        complaint = complaint_about(name, layer)
+        complaint = complaint_about(name, layer, module)
         if complaint:
             yield f"{module}:{line} mentions {name}, {complaint}"
 
 
-def complaint_about(name: str, layer: str) -> str | None:
+def complaint_about(name: str, layer: str, module: str) -> str | None:
     if is_within(name, "anabranch"):
         target = layer_of(name)
         is_door = layer in DOORS and is_within(name, DOORS[layer])
         return None if target in ALLOWED[layer] or is_door else f"but {layer} may not import {target}"
     if layer == "core" and any(is_within(name, impure) for impure in IMPURE):
         return "but core is pure"
-    if any(is_within(name, prefix) for prefix in ALSO_IN.get(layer, ())):
+    if any(is_within(name, prefix) for prefix in (*ALSO_IN.get(layer, ()), *ALSO_IN_MODULE.get(module, ()))):
         return None
     for owner, prefixes in ONLY_IN.items():
         if layer != owner and any(is_within(name, prefix) for prefix in prefixes):
@@ -229,6 +234,7 @@ def complaints(module: str, code: str, *, is_package: bool = False) -> list[str]
         ("anabranch.node.loop", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.demo.clients", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.bench.sides", "import threading\nthreading.Thread(target=print)"),
+        ("anabranch.transport.racing", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.bench.sides", "from anabranch.engine.baseline import PlainQuery"),
         ("anabranch.core.lane", "import numpy as np\nfrom anabranch.query import boxes\ntime = np.int64(3)\ntime.item"),
         ("anabranch.sim.world", "from anabranch.core import lane\nfrom anabranch.reference import boxes"),
@@ -287,6 +293,8 @@ def test_an_import_against_the_order_is_caught(module: str, code: str, why: str)
         ("anabranch.storage.log", "from threading import Thread", "node"),
         ("anabranch.connectors.generator", "from threading import Thread", "node"),
         ("anabranch.cli.demo", "from threading import Thread", "node"),
+        ("anabranch.transport.subscription", "import threading\nthreading.Thread(target=print)", "node"),
+        ("anabranch.transport.racing", "from concurrent.futures import ThreadPoolExecutor", "node"),
         ("anabranch.transport.server", "from concurrent.futures import ThreadPoolExecutor", "node"),
         ("anabranch.transport.server", "from multiprocessing.pool import ThreadPool", "node"),
     ],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from anabranch.transport.ports import PushAnswer
-    from anabranch.transport.session import Connection, Producer
+    from anabranch.transport.session import Connections, Producer
 
 STDIN: Final = "-"
 LIVE_S: Final = 0.2
@@ -129,7 +129,9 @@ def _opened(file: str) -> Iterator[int]:
 class _Feed:
     """Sends records, counts what became of them, and says so."""
 
-    def __init__(self, connection: Connection, stream: str, producer: str | None, *, name: str, skip_bad: bool) -> None:
+    def __init__(
+        self, connection: Connections, stream: str, producer: str | None, *, name: str, skip_bad: bool
+    ) -> None:
         self._connection = connection
         self._stream = stream
         self._producer: Producer | None = connection.producer(stream, producer) if producer else None

@@ -149,6 +149,13 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, peer in found.get("peers", {}).items():
         if peer["error"]:
             yield f"entry point {name} is away: {peer['error']}"
+    for name, alarms in found.get("alarms", {}).items():
+        latest = alarms["latest"][-1]
+        differ = " and ".join(f"{copy} ({each['rows']:,} rows)" for copy, each in latest["copies"].items())
+        yield (
+            f"ALARM: copies of {name} differ in {alarms['count']:,} intervals, the latest from {latest['start']} to "
+            f"{latest['end']}, tuples of {latest['origin']}: {differ}"
+        )
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
             yield f"feed of {name}: {feed['error']}"

@@ -5,20 +5,30 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from anabranch.cli import completing
 from anabranch.cli.colours import Tone, painted
-from anabranch.errors import StreamNotFound
+from anabranch.errors import AnabranchError, ConfigError, StreamNotFound
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, Kind
 from anabranch.model.position import Position
 
 if TYPE_CHECKING:
-    from anabranch.transport.session import Connection, Subscription
+    from anabranch.transport.session import (
+        Connection,
+        Connections,
+        OrderedSubscription,
+        RacingSubscription,
+        Subscription,
+    )
+
+    Reading = Subscription | RacingSubscription | OrderedSubscription[Any]
 
 ACKNOWLEDGE_S: Final = 1.0
 """How often a named reader says how far it is: each time costs the node one transaction."""
@@ -39,11 +49,27 @@ class Format(StrEnum):
 
 
 def subscribe(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
-    stream: Annotated[
+    address: Annotated[
         str,
-        typer.Argument(metavar="STREAM", help="An output, a source, or SOURCE.late.", autocompletion=completing.stream),
+        typer.Argument(metavar="[ADDRESS]", help="The node, as host:port. Left out with --node and --deployment."),
     ],
+    stream: Annotated[
+        str | None,
+        typer.Argument(metavar="STREAM", help="An output, a source, or SOURCE.late.", autocompletion=completing.stream),
+    ] = None,
+    nodes: Annotated[
+        list[str] | None,
+        typer.Option("--node", metavar="ADDRESS", help="A node that has a copy of the stream; give all of them."),
+    ] = None,
+    deployment: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Read the copies of this deployment.", autocompletion=completing.files(".toml")
+        ),
+    ] = None,
+    ordered: Annotated[
+        bool, typer.Option("--ordered", help="In the order of stream time, as late as the slowest origin.")
+    ] = False,
     start: Annotated[
         str | None,
         typer.Option(
@@ -65,29 +91,113 @@ def subscribe(
 ) -> None:
     """Read a stream: what is there, then what comes.
 
+    With several nodes all copies of the stream are read at once: each row is shown when the first of them brings it,
+    and a node that is killed, slow or silent holds up nobody. Then _id is null, and a position means nothing.
+
     JSON lines carry the header columns: _kind (0 row, 2 boundary), _id, _tid, _stime and _origin. A named reader
-    says every second how far it is; after a crash the rows since then come again, with the same _id.
+    says every second how far it is; after a crash the rows since then come again, with the same _origin, _stime and
+    _tid.
 
     \b
     Examples:
       anabranch subscribe 127.0.0.1:7700 network_problems
       anabranch subscribe 127.0.0.1:7700 slow_per_target --from start --no-follow --format jsonl > rows.jsonl
+      anabranch subscribe network_problems --deployment planetlab.toml --ordered
     """
+    addresses, name = _copies(address, stream, nodes or [], deployment)
+    shown = _Shown(name, form or (Format.table if sys.stdout.isatty() else Format.jsonl), boundaries, limit)
+    if len(addresses) == 1:
+        _read_one(addresses[0], shown, start, follow, reader, ordered)
+    else:
+        _read_all(addresses, shown, start, follow, reader, ordered)
+
+
+def _copies(address: str, stream: str | None, nodes: list[str], deployment: Path | None) -> tuple[list[str], str]:
+    """From which nodes to read which stream. Where the nodes are named by options, the stream stands alone."""
+    if stream is None and not nodes and deployment is None:
+        raise ConfigError(
+            f"From which node {address!r} is to be read is not said.",
+            remedy="Write ADDRESS STREAM, or name nodes with --node or --deployment.",
+        )
+    name, named = (address, []) if stream is None else (stream, [address])
+    if deployment is None:
+        return [*named, *nodes], name
+    if named or nodes:
+        raise ConfigError("Nodes are named beside a deployment, which names them.", remedy="Leave one of them out.")
+    from anabranch.deploy.copies import copies_of
+    from anabranch.deploy.plan import load_plan
+
+    return copies_of(load_plan(deployment), name), name
+
+
+class _Shown:
+    """What is asked for, and how it is to be shown."""
+
+    def __init__(self, stream: str, form: Format, boundaries: bool, limit: int | None) -> None:
+        self.stream = stream
+        self._form = form
+        self._boundaries = boundaries
+        self._limit = limit
+
+    def hint(self, start: str) -> None:
+        if start == "end" and sys.stderr.isatty():
+            hint = f"waiting for new rows of {self.stream}; Ctrl-C ends, --from start shows those that are there"
+            typer.echo(painted(hint, Tone.beside, err=True), err=True)
+
+    def show(self, subscription: Reading, passed: Callable[[list[Row], bool], None], *, ids: bool) -> None:
+        """All of it. ``passed`` is told the rows that were shown, and whether they are all that was handed out."""
+        names = subscription.schema.names
+        show = _table(names, self._boundaries, ids) if self._form is Format.table else _json_lines()
+        left = self._limit
+        for rows in _rows(subscription, self._boundaries):
+            wanted, left = _limited(rows, left)
+            if wanted:
+                show(wanted)
+            passed(wanted, len(wanted) == len(rows))
+            if left == 0:
+                return
+        passed([], True)  # what came twice is not shown, but read
+
+
+def _read_one(address: str, shown: _Shown, start: str | None, follow: bool, reader: str | None, ordered: bool) -> None:
     from anabranch.transport.session import connect
 
-    chosen = form or (Format.table if sys.stdout.isatty() else Format.jsonl)
     with connect(address) as connection:
-        begin = start or _default_start(connection, stream, follow, reader)
-        with _subscription(connection, stream, begin, follow, reader) as subscription:
-            if begin == "end" and sys.stderr.isatty():
-                hint = f"waiting for new rows of {stream}; Ctrl-C ends, --from start shows those that are there"
-                typer.echo(painted(hint, Tone.beside, err=True), err=True)
-            show = _table(subscription.schema.names, boundaries) if chosen is Format.table else _json_lines()
-            marks = _Marks(connection, subscription)
+        begin = start or _default_start(connection, shown.stream, follow, reader)
+
+        def subscribed() -> Subscription | OrderedSubscription[Any]:
+            # A literal each: the type of what comes depends on it.
+            if ordered:
+                return connection.subscribe(shown.stream, start=begin, follow=follow, reader=reader, ordered=True)
+            return connection.subscribe(shown.stream, start=begin, follow=follow, reader=reader)
+
+        with _as_soon_as_there(subscribed, connection, shown.stream) as subscription:
+            shown.hint(begin)
+            marks = _Marks(subscription)
             try:
-                for rows in _limited(_rows(subscription, boundaries), limit):
-                    show(rows)
-                    marks.passed(rows)
+                shown.show(subscription, marks.passed, ids=True)
+            finally:
+                marks.store()
+
+
+def _read_all(
+    addresses: list[str], shown: _Shown, start: str | None, follow: bool, reader: str | None, ordered: bool
+) -> None:
+    from anabranch.transport.session import connect
+
+    begin = start or ("end" if follow and reader is None else "start")
+    with connect(addresses) as connections:
+
+        def subscribed() -> RacingSubscription | OrderedSubscription[Any]:
+            if ordered:
+                return connections.subscribe(shown.stream, start=begin, follow=follow, reader=reader, ordered=True)
+            return connections.subscribe(shown.stream, start=begin, follow=follow, reader=reader)
+
+        with _as_soon_as_there(subscribed, connections, shown.stream) as subscription:
+            shown.hint(begin)
+            marks = _Marks(subscription)
+            try:
+                shown.show(subscription, marks.passed, ids=False)
             finally:
                 marks.store()
 
@@ -107,16 +217,15 @@ def _reader_position(connection: Connection, stream: str, reader: str) -> str | 
     return str(Position(log["incarnation"], log["last_id"] - known["lag_rows"])) if known else None
 
 
-def _subscription(connection: Connection, stream: str, start: str, follow: bool, reader: str | None) -> Subscription:
+def _as_soon_as_there(subscribed: Callable[[], Any], connection: Connection | Connections, stream: str) -> Any:
     """The subscription, as soon as the stream is there: while Spark starts, outputs are not."""
     deadline = time.monotonic() + START_WAIT_S
     said = False
     while True:
         try:
-            return connection.subscribe(stream, start=start, follow=follow, reader=reader)
+            return subscribed()
         except StreamNotFound:
-            starting = connection.status().get("state") == "starting"
-            if not starting or time.monotonic() > deadline:
+            if not _is_starting(connection) or time.monotonic() > deadline:
                 raise
         if not said:
             typer.echo(f"waiting for {stream}: the node's Spark is still starting", err=True)
@@ -124,34 +233,42 @@ def _subscription(connection: Connection, stream: str, start: str, follow: bool,
         time.sleep(START_LOOK_S)
 
 
-def _rows(subscription: Subscription, boundaries: bool) -> Iterator[list[Row]]:
+def _is_starting(connection: Connection | Connections) -> bool:
+    """Whether the node is, or any of several."""
+    from anabranch.transport.session import Connection
+
+    if isinstance(connection, Connection):
+        return connection.status().get("state") == "starting"
+    for client in connection.clients:
+        with suppress(AnabranchError):
+            if client.status().get("state") == "starting":
+                return True
+    return False
+
+
+def _rows(subscription: Reading, boundaries: bool) -> Iterator[list[Row]]:
+    """The rows of each batch that are to be shown, maybe none."""
     from anabranch.cli.shown import rows
 
     for batch in subscription:
-        shown = [row for row in rows(batch) if boundaries or row[KIND] != Kind.BOUNDARY]
-        if shown:
-            yield shown
+        yield [row for row in rows(batch) if boundaries or row[KIND] != Kind.BOUNDARY]
 
 
-def _limited(groups: Iterator[list[Row]], limit: int | None) -> Iterator[list[Row]]:
-    """At most ``limit`` rows; boundaries do not count."""
-    left = limit
-    for rows in groups:
-        if left is None:
-            yield rows
-            continue
-        tuples = [number for number, row in enumerate(rows, start=1) if row[KIND] != Kind.BOUNDARY]
-        if len(tuples) >= left:
-            yield rows[: tuples[left - 1]]
-            return
-        left -= len(tuples)
-        yield rows
+def _limited(rows: list[Row], left: int | None) -> tuple[list[Row], int | None]:
+    """At most so many of them, and how many may follow; boundaries do not count."""
+    if left is None:
+        return rows, None
+    tuples = [number for number, row in enumerate(rows, start=1) if row[KIND] != Kind.BOUNDARY]
+    if len(tuples) < left:
+        return rows, left - len(tuples)
+    return rows[: tuples[left - 1]], 0
 
 
-def _table(names: list[str], boundaries: bool) -> Any:
+def _table(names: list[str], boundaries: bool, ids: bool) -> Any:
     from anabranch.cli.shown import GrowingTable
 
-    header = [KIND, ID, STIME, ORIGIN] if boundaries else [ID, STIME]
+    wanted = {ID: ids, KIND: boundaries, ORIGIN: boundaries}
+    header = [name for name in (KIND, ID, STIME, ORIGIN) if wanted.get(name, True)]
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     table = GrowingTable([*header, *[name for name in names if name not in HEADER]], width)
 
@@ -174,23 +291,27 @@ def _json_lines() -> Any:
 class _Marks:
     """Says now and then how far a named reader is; says nothing for one without a name."""
 
-    def __init__(self, connection: Connection, subscription: Subscription) -> None:
-        self._connection = connection
+    def __init__(self, subscription: Reading) -> None:
         self._subscription = subscription
-        self._shown_id = 0
-        self._stored_id = 0
+        self._place: Any = None
+        self._stored: Any = None
         self._stored_at = time.monotonic()
 
-    def passed(self, rows: list[Row]) -> None:
-        self._shown_id = max([self._shown_id, *(row[ID] for row in rows if row[ID] is not None)])
+    def passed(self, rows: list[Row], whole: bool) -> None:
+        from anabranch.transport.session import Subscription
+
+        if whole:
+            self._place = self._subscription.place
+        elif isinstance(self._subscription, Subscription) and self._subscription.position is not None:
+            # The ids of one log say where within a batch it was ended.
+            ids = [row[ID] for row in rows if row[ID] is not None]
+            self._place = Position(self._subscription.position.incarnation, max(ids))
         if time.monotonic() - self._stored_at >= ACKNOWLEDGE_S:
             self.store()
 
     def store(self) -> None:
-        reader, position = self._subscription.reader, self._subscription.position
         self._stored_at = time.monotonic()
-        if reader is None or position is None or self._shown_id <= self._stored_id:
+        if self._subscription.reader is None or not self._place or self._place == self._stored:
             return
-        shown = Position(position.incarnation, self._shown_id)
-        self._connection.client.acknowledge(self._subscription.stream, reader, shown)
-        self._stored_id = self._shown_id
+        self._subscription.acknowledge(self._place)
+        self._stored = self._place

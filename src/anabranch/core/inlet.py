@@ -110,12 +110,21 @@ NEW_READER = InletState()
 _NONE: Final = np.empty(0, np.int64)
 
 
+def beginning(floors: Iterable[Punctuations]) -> InletState:
+    """Where a reader begins that may join late, given the floors of the copies that it begins with: where each of them
+    holds everything, so that each may vouch at once and none is missed if it dies."""
+    largest: Punctuations = {}
+    for each in floors:
+        largest = _largest(largest, each)
+    return InletState(punctuations=_nonzero(largest))
+
+
 @dataclass(frozen=True, slots=True)
 class Inlet:
     """The inlet of a stream with these origins, in the order of their codes. Holds no state.
 
-    ``joins_late`` is for readers that may begin in the middle of a stream, as a client may. A replica may not: what it
-    computes would lack what came before.
+    ``joins_late`` is for readers that may begin in the middle of a stream, as a client may: at the punctuations of the
+    state that ``beginning`` gives. A replica may not: what it computes would lack what came before.
     """
 
     stream: str
@@ -159,8 +168,6 @@ class Inlet:
             return state, [
                 RebuildFromPeer(reason=f"Copy {event.copy} cannot serve this reader from the start: {lost}.")
             ]
-        if not state.copies:
-            state = replace(state, punctuations=_nonzero(event.floors))  # begins where nothing is missing
         before = Position(event.incarnation, event.first_id - 1)
         if known is None or known.position.incarnation != event.incarnation:
             copy = CopyState(position=before, floors=_nonzero(event.floors))

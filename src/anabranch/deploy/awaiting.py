@@ -26,7 +26,18 @@ from anabranch.model.links import LinkFault
 from anabranch.model.names import is_name
 from anabranch.model.position import Position
 from anabranch.syncing import sync
-from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, Role, StreamInfo
+from anabranch.transport.ports import (
+    CopyPiece,
+    JournalRequest,
+    PieceAnswer,
+    PieceRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+    Role,
+    StreamInfo,
+)
 from anabranch.transport.server import FlightServer
 
 LOOK_S: Final = 0.2
@@ -122,6 +133,11 @@ class Awaiting:
         self._refuse()
 
     def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        self._refuse()
+
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
         self._refuse()
 
     def register(self, source: str, producer: str, session: int | None = None) -> Registration:

@@ -1,8 +1,7 @@
 """The copies of streams that a node offers to replicas elsewhere: what each of them is sent, and what it acknowledges.
 
-Rows and punctuations go out in log order, and never a present punctuation ahead of the backlog: first what had been
-promised at the reader's place, then segment after segment. A reader that asks again ends its earlier read. One that is
-cut off is sent no more until it asks again; it may read on then, but nothing is kept for it.
+Rows and punctuations go out in log order (``pieces``). A reader that asks again ends its earlier read. One that is cut
+off is sent no more until it asks again; it may read on then, but nothing is kept for it.
 """
 
 from __future__ import annotations
@@ -11,16 +10,13 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Set
 
-import pyarrow as pa
-
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import StreamNotFound, check
-from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.model.punctuation import Punctuations
+from anabranch.node.pieces import pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
-from anabranch.storage.log import Log
 from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest, CopyReservation
 
 
@@ -131,34 +127,8 @@ class Copies:
 
 
 def _pieces(served: ServedLog, reader: str, first_id: int, over: Callable[[], bool]) -> Iterator[CopyPiece]:
-    """The log from this tuple on. ``over`` is asked after every piece."""
+    """The log from this tuple on, until the reader is cut off from it."""
     log = served.log
-    nothing = _no_rows(log)
-    seq = log.seq_before_id(first_id)
-    promises = log.punctuations_at(seq)
-    yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
-    while not over():
-        try:
-            for segment in log.read(seq, log.end_seq()):
-                rows, begin = nothing, max(first_id, segment.first_id)
-                if segment.rows is not None:
-                    rows = segment.rows.slice(begin - segment.first_id)
-                first_id, seq, promises = begin + rows.num_rows, segment.seq, segment.punctuations
-                if over():  # after the segment was read: it may lie behind a hole
-                    return
-                yield CopyPiece(first_id=begin, rows=rows, promises=promises)
-        except StreamNotFound:  # trimmed before we came to it
-            if log.first_id() > first_id:
-                counts = not served.is_cut_off(reader)
-                check(over() or not counts, f"Log {log.name!r} has trimmed what {reader!r} has not read, and counts.")
-                return  # it asks again, and is told its floors
-            seq = log.first_seq() - 1
-            promises = log.punctuations_at(seq)
-            yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
-        if not log.wait_beyond(seq, FOLLOW_WAIT_S):
-            yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)  # a sign of life
-
-
-def _no_rows(log: Log) -> pa.RecordBatch:
-    schema = stored_schema(log.spec.schema)
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    yield from pieces(log, first_id, over)
+    counts = not served.is_cut_off(reader)
+    check(over() or not counts, f"Log {log.name!r} has trimmed what {reader!r} has not read, and counts.")

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.core.identities import Header, Identities, times_of
+from anabranch.core.identities import Header, Identities, Keys, times_of
 from anabranch.core.inlet import (
     Action,
     AppendToJournal,
@@ -35,6 +35,7 @@ from anabranch.core.inlet import (
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
+from anabranch.node.digesting import Comparing, row_numbers
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -53,19 +54,21 @@ class _Held:
 
 
 class JournalInlet:
-    """The inlet of one stream on one node. Any thread may bring what a copy sent."""
+    """The inlet of one stream on one node. Any thread may bring what a copy sent. ``compares`` says that the copies are
+    to be compared with each other."""
 
-    def __init__(self, store: Store, journal: Log, *, clock: Callable[[], int], joins_late: bool = False) -> None:
+    def __init__(self, store: Store, journal: Log, *, clock: Callable[[], int], compares: bool = True) -> None:
         self._store = store
         self._journal = journal
         self._clock = clock
-        self._inlet = Inlet(journal.name, journal.spec.origins, joins_late=joins_late)
+        self._inlet = Inlet(journal.name, journal.spec.origins)
         self._lock = threading.Lock()
         self._held: deque[_Held] = deque()
         self._first: dict[str, int] = {}
         with store.transaction() as transaction:
             transaction.add_reader(journal.name, INLET_READER, at_seq=journal.first_seq() - 1)
         self._state = self._read_back()
+        self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
     @property
     def state(self) -> InletState:
@@ -85,13 +88,17 @@ class JournalInlet:
         """How many tuples this copy was the first to bring, since the node started."""
         return self._first.get(copy, 0)
 
+    def alarms(self) -> dict[str, Any] | None:
+        """Where copies were found to differ, if they are compared."""
+        return None if self._comparing is None else self._comparing.statistics()
+
     def orphaned(self, live: Collection[str]) -> list[str]:
         """The origins for which no live copy may vouch."""
         return self._inlet.orphaned(self._state, live)
 
     def answered(self, event: CopyAnswered) -> list[Action]:
         """A copy took the subscription. Returns what is left to do."""
-        return self._handle(event, None)
+        return self._handle(event, None, None)
 
     def arrived(
         self, copy: str, incarnation: str, first_id: int, rows: pa.RecordBatch | None, promises: Punctuations
@@ -100,15 +107,16 @@ class JournalInlet:
 
         Returns what is left to do: what passes is in the journal, durably.
         """
-        event = TuplesArrived(
-            copy=copy, incarnation=incarnation, first_id=first_id, header=_header(rows), promises=promises
-        )
-        return self._handle(event, rows)
+        header = _header(rows)
+        event = TuplesArrived(copy=copy, incarnation=incarnation, first_id=first_id, header=header, promises=promises)
+        numbers = None if self._comparing is None or rows is None else row_numbers(rows, header)
+        return self._handle(event, rows, numbers)
 
-    def _handle(self, event: Event, rows: pa.RecordBatch | None) -> list[Action]:
+    def _handle(self, event: Event, rows: pa.RecordBatch | None, numbers: Keys | None) -> list[Action]:
         with self._lock:
-            state, actions = self._inlet.handle(self._state, event)
-            if state is not self._state:
+            before = self._state
+            state, actions = self._inlet.handle(before, event)
+            if state is not before:
                 with self._store.transaction() as transaction:
                     added, end_seq = self._append(transaction, rows, actions)
                     over = self._over(added, state.punctuations)
@@ -120,7 +128,19 @@ class JournalInlet:
                 self._held.extend(added)
                 for _ in range(over):
                     self._held.popleft()
+                self._compare(event, before.copies.get(event.copy), numbers)
         return [action for action in actions if not isinstance(action, AppendToJournal)]
+
+    def _compare(self, event: Event, known: CopyState | None, numbers: Keys | None) -> None:
+        """``known`` is what was known of the copy before the event, which was taken."""
+        if self._comparing is None:
+            return
+        if isinstance(event, CopyAnswered):
+            self._comparing.answered(event, known)
+        elif known is not None:
+            seen = known.position.id + 1 - event.first_id
+            numbers = np.empty(0, np.uint64) if numbers is None else numbers
+            self._comparing.arrived(event.copy, event.header, numbers, seen, event.promises)
 
     def _append(
         self, transaction: Transaction, rows: pa.RecordBatch | None, actions: list[Action]

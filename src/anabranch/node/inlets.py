@@ -39,7 +39,9 @@ class Inlets:
     def open(self, store: Store, journal: Log) -> None:
         """Begins to follow the copies of a stream into its journal."""
         stream = journal.name
-        inlet = self._inlets[stream] = JournalInlet(store, journal, clock=self._clock)
+        inlet = self._inlets[stream] = JournalInlet(
+            store, journal, clock=self._clock, compares=len(self._part.upstream[stream]) > 1
+        )
         followers = self._followers[stream] = []
         for copy, address in self._part.upstream[stream].items():
             follower = CopyFollower(
@@ -75,6 +77,11 @@ class Inlets:
             follower.close()
         for follower in followers:
             follower.join()
+
+    def alarms(self) -> dict[str, Any]:
+        """Per stream of which copies differed: how often, and the latest."""
+        told = {stream: inlet.alarms() for stream, inlet in list(self._inlets.items())}
+        return {stream: each for stream, each in told.items() if each is not None and each["count"]}
 
     def statistics(self) -> dict[str, Any]:
         """Per stream and copy: whether it is read, how far, and how many tuples it was the first to bring."""

@@ -62,7 +62,17 @@ from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
-from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
+from anabranch.transport.ports import (
+    CopyPiece,
+    JournalRequest,
+    PieceAnswer,
+    PieceRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+    StreamInfo,
+)
 from anabranch.transport.server import FlightServer
 
 _spark_log: Final = logging.getLogger("anabranch.spark")
@@ -502,6 +512,11 @@ class Node:
         log = self._streams.log_for(request)
         return wire_batches(log, request, lambda: cancelled() or self._stopping.is_set())
 
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
+        return self._streams.read_pieces(request, lambda: cancelled() or self._stopping.is_set())
+
     def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         check_name("producer", producer)
         return self._entry(source).register(producer, session)
@@ -564,6 +579,7 @@ class Node:
             },
             "peers": self._peers.statistics(),
             "inlets": self._inlets.statistics(),
+            "alarms": self._inlets.alarms(),
             "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},

@@ -19,9 +19,8 @@ from anabranch.model.punctuation import smallest
 from anabranch.node.selecting import selected
 from anabranch.storage.log import Log, Segment
 from anabranch.transport.ports import JournalRequest, ReadRequest
+from anabranch.transport.tuples import boundaries, insertions, no_rows, one_row
 from anabranch.transport.wire import wire_schema
-
-_STORED_HEADER = 3  # _tid, _stime, _origin
 
 
 def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
@@ -38,7 +37,7 @@ def _batches_after(
     schema = wire_schema(log.spec.schema)
     known: Mapping[str, int] = log.punctuations_at(seq)
     if known:
-        yield _boundaries(known, schema)
+        yield boundaries(known, schema)
     while not cancelled():
         end = log.end_seq()
         for segment in log.read(seq, end):
@@ -51,7 +50,7 @@ def _batches_after(
         if seq >= end and not follow:
             return
         if not log.wait_beyond(seq, FOLLOW_WAIT_S):
-            yield _empty(schema)  # tells the reader that the stream is quiet, not dead
+            yield no_rows(schema)  # tells the reader that the stream is quiet, not dead
 
 
 def journal_schema(log: Log, columns: Sequence[str]) -> pa.Schema:
@@ -78,7 +77,7 @@ def journal_batches(
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     control = smallest(punctuations, origins)
     if control > 0:
-        yield _row(schema, {KIND: int(Kind.BOUNDARY), STIME: control})
+        yield one_row(schema, {KIND: int(Kind.BOUNDARY), STIME: control})
 
 
 def _start(log: Log, start: str | Position) -> tuple[int, int]:
@@ -112,39 +111,7 @@ def _segment_batches(
         skip = max(0, after_id + 1 - segment.first_id)
         rows = segment.rows.slice(skip)
         if rows.num_rows:
-            yield _insertions(rows, segment.first_id + skip, origins, schema)
+            yield insertions(rows, segment.first_id + skip, origins, schema)
     raised = {origin: time for origin, time in segment.punctuations.items() if time > known.get(origin, 0)}
     if raised:
-        yield _boundaries(raised, schema)
-
-
-def _insertions(rows: pa.RecordBatch, first_id: int, origins: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    count = rows.num_rows
-    names = pa.DictionaryArray.from_arrays(rows.column(ORIGIN), pa.array(origins)).cast(pa.string())
-    header = [
-        pa.array(np.full(count, int(Kind.INSERTION), dtype=np.int8)),
-        pa.array(np.arange(first_id, first_id + count, dtype=np.int64)),
-        rows.column(TID),
-        rows.column(STIME),
-        names,
-    ]
-    return pa.RecordBatch.from_arrays([*header, *rows.columns[_STORED_HEADER:]], schema=schema)
-
-
-def _boundaries(punctuations: Mapping[str, int], schema: pa.Schema) -> pa.RecordBatch:
-    ordered = sorted(punctuations.items())
-    rows = [{KIND: int(Kind.BOUNDARY), STIME: time, ORIGIN: origin} for origin, time in ordered]
-    return pa.concat_batches([_row(schema, row) for row in rows])
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
-
-
-def _row(schema: pa.Schema, values: Mapping[str, object]) -> pa.RecordBatch:
-    """One row with these values, NULL elsewhere."""
-    arrays = [
-        pa.array([values[field.name]]).cast(field.type) if field.name in values else pa.nulls(1, field.type)
-        for field in schema
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield boundaries(raised, schema)

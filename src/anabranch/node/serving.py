@@ -82,7 +82,7 @@ class ServedLog:
         for below them."""
         with self._lock:
             with self._store.transaction() as transaction:
-                transaction.begin_incarnation(self.log.name)
+                transaction.begin_incarnation(self.log.name, floors)
                 trimmed = _raised(self._trimmed, floors)
                 readers = {
                     name: replace(reader, floors=_raised(reader.floors, floors))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +23,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
 from anabranch.node.inlet import INLET_READER
 from anabranch.node.part import Part, replica_reader
+from anabranch.node.pieces import client_pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
@@ -32,7 +33,7 @@ from anabranch.query.boxes import Diagram
 from anabranch.query.graph import all_origins
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
-from anabranch.transport.ports import ReadRequest, Start, StreamInfo
+from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest, ReadRequest, Start, StreamInfo
 from anabranch.transport.wire import wire_schema
 
 _FIRST_START_WAIT_S: Final = 5.0  # below the time that a client waits for an answer
@@ -54,6 +55,7 @@ class Streams:
         self._part = part
         self._settings = settings
         self._origins = all_origins(diagram)
+        self._stream_origins = part.origins(diagram)
         self._clock = clock
         self._ready = ready
         self._started = time.monotonic()
@@ -111,10 +113,25 @@ class Streams:
         return self.logs[stream]
 
     def info(self, stream: str) -> StreamInfo:
-        return _info(self.find(stream)[1])
+        return self._info(self.find(stream)[1])
 
     def infos(self) -> list[StreamInfo]:
-        return [_info(log) for _, (_, log) in sorted(self.logs.items())]
+        return [self._info(log) for _, (_, log) in sorted(self.logs.items())]
+
+    def _info(self, log: Log) -> StreamInfo:
+        return StreamInfo(
+            name=log.name,
+            kind=log.spec.kind,  # type: ignore[arg-type]
+            schema=wire_schema(log.spec.schema),
+            incarnation=log.incarnation,
+            first_id=log.first_id(),
+            last_id=log.last_id(),
+            origins=self._reaching(log.name),
+        )
+
+    def _reaching(self, stream: str) -> tuple[str, ...]:
+        """The origins that its tuples can have; none where nothing is ever promised, as in a stream of late rows."""
+        return tuple(sorted(self._stream_origins.get(stream, ())))
 
     # --- readers ---------------------------------------------------------------------------------------------------
 
@@ -134,6 +151,18 @@ class Streams:
             if request.reader not in log.readers():
                 _add_reader(store, log, request.reader, request.start)
         return log
+
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
+        """A stream as one of several copies, for a client. One that gives a name is known from here on."""
+        store, log = self.find(request.stream)
+        answer, sent = client_pieces(log, self._reaching(log.name), request, cancelled)
+        if request.reader is not None:
+            check_name("reader", request.reader)
+            if request.reader not in log.readers():
+                _add_reader(store, log, request.reader, Position(answer.incarnation, answer.first_id - 1))
+        return answer, sent
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
         check_name("reader", reader)  # the stages of this node read under names that no client can have
@@ -164,7 +193,7 @@ class Streams:
             self.copies.renew(stream, floors)
             return
         with self.logs[stream][0].transaction() as transaction:
-            transaction.begin_incarnation(stream)
+            transaction.begin_incarnation(stream, floors)
 
     # --- writing and forgetting ------------------------------------------------------------------------------------
 
@@ -219,14 +248,3 @@ def _add_reader(store: Store, log: Log, reader: str, start: Start) -> None:
             at_seq = log.seq_before_id(last_id + 1)
     with store.transaction() as transaction:
         transaction.add_reader(log.name, reader, at_seq=at_seq)
-
-
-def _info(log: Log) -> StreamInfo:
-    return StreamInfo(
-        name=log.name,
-        kind=log.spec.kind,  # type: ignore[arg-type]
-        schema=wire_schema(log.spec.schema),
-        incarnation=log.incarnation,
-        first_id=log.first_id(),
-        last_id=log.last_id(),
-    )

@@ -16,7 +16,7 @@ from anabranch.storage.connection import Connect, one_row
 from anabranch.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
-FORMAT: Final = 3
+FORMAT: Final = 4
 PAGE_BYTES: Final = 16 << 10
 
 SCHEMA: Final = (
@@ -32,9 +32,11 @@ SCHEMA: Final = (
         trimmed_seq INTEGER NOT NULL DEFAULT 0,
         trimmed_id INTEGER NOT NULL DEFAULT 0,
         trimmed_bytes INTEGER NOT NULL DEFAULT 0,
-        trimmed_punctuations BLOB NOT NULL DEFAULT x'')""",
+        trimmed_punctuations BLOB NOT NULL DEFAULT x'',
+        trimmed_tops BLOB NOT NULL DEFAULT x'')""",
     # last_id and end_bytes count from the beginning of the log, so what lies between two segments is a difference.
-    # tops are the largest times of each origin among the rows: what is trimmed unread leaves floors above them.
+    # tops are the largest times of each origin among the rows: what is trimmed unread leaves floors above them. A log
+    # has those of everything that went.
     # The large columns come last: reading the others does not touch the pages that hold them. The largest bodies are
     # in files of their own.
     """CREATE TABLE segments (

@@ -8,7 +8,7 @@ come from SQLite, a few segments at a time. Must not write.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -147,6 +147,38 @@ class Log:
                 (state.number, id),
             )
         return min(row[0], state.end.seq) if row else state.trimmed.seq
+
+    def seq_before_times(self, punctuations: Mapping[str, int]) -> int:
+        """The last segment before which no held row is at or above these times: a reader that has everything below
+        them reads after it."""
+        state = self._state
+        with self._pool.connection() as connection:
+            cursor = connection.execute(
+                "SELECT seq, tops FROM segments WHERE log = ? AND seq <= ? ORDER BY seq", (state.number, state.end.seq)
+            )
+            try:
+                for seq, encoded in cursor:
+                    tops = codec.decode_punctuations(encoded, state.spec.origins)
+                    if any(top >= punctuations.get(origin, 0) for origin, top in tops.items()):
+                        return int(seq) - 1
+            finally:
+                cursor.close()
+        return state.end.seq
+
+    def floors(self) -> dict[str, int]:
+        """Per origin, 1 us above the largest time that was trimmed: from there on everything is held."""
+        return {origin: top + 1 for origin, top in self._state.trimmed_tops.items()}
+
+    def tops(self) -> dict[str, int]:
+        """The largest time of each origin among all rows that there ever were."""
+        state = self._state
+        largest = dict(state.trimmed_tops)
+        with self._pool.connection() as connection:
+            rows = connection.execute("SELECT tops FROM segments WHERE log = ?", (state.number,)).fetchall()
+        for (encoded,) in rows:
+            for origin, top in codec.decode_punctuations(encoded, state.spec.origins).items():
+                largest[origin] = max(top, largest.get(origin, top))
+        return largest
 
     def read(self, after_seq: int, to_seq: int) -> Iterator[Segment]:
         """The segments after ``after_seq`` up to ``to_seq``, lazily: no more than a few are in memory at a time."""

@@ -49,6 +49,8 @@ class LogState:
     trimmed: Mark
     punctuations: Mapping[str, int]
     trimmed_punctuations: Mapping[str, int]
+    trimmed_tops: Mapping[str, int]
+    """The largest stream time of each origin among the rows that went."""
     readers: Mapping[str, int]
     cut_off: frozenset[str]
     stored_schema: pa.Schema = field(repr=False)

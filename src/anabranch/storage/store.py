@@ -201,7 +201,7 @@ def _load(connection: Connection) -> dict[str, LogState]:
     """What the file says of each log."""
     columns = (
         "log, name, kind, incarnation, schema, origins, retention_us, limit_bytes, "
-        "trimmed_seq, trimmed_id, trimmed_bytes, trimmed_punctuations"
+        "trimmed_seq, trimmed_id, trimmed_bytes, trimmed_punctuations, trimmed_tops"
     )
     rows = connection.execute(f"SELECT {columns} FROM logs ORDER BY log").fetchall()
     return {row[1]: _load_log(connection, tuple(row)) for row in rows}
@@ -233,6 +233,7 @@ def _load_log(connection: Connection, row: tuple[Any, ...]) -> LogState:
         trimmed=trimmed,
         punctuations=codec.decode_punctuations(last[3], spec.origins) if last else trimmed_punctuations,
         trimmed_punctuations=trimmed_punctuations,
+        trimmed_tops=codec.decode_punctuations(trimmed_columns[4], spec.origins),
         readers={reader: seq for reader, seq, cut_off_us in readers if cut_off_us is None},
         cut_off=frozenset(reader for reader, _, cut_off_us in readers if cut_off_us is not None),
         stored_schema=codec.stored_schema(spec.schema),

@@ -143,25 +143,32 @@ class Transaction:
         check(row is not None, f"Log {log!r} was to be trimmed up to segment {seq}, which it does not hold.")
         last_id, end_bytes, punctuations = row or ()
         mark = Mark(seq, last_id, end_bytes)
+        tops = self._tops_through(before, mark.seq)
         files = "SELECT file FROM segments WHERE log = ? AND seq <= ? AND file IS NOT NULL"
         self.doomed.extend(self._column(files, (before.number, mark.seq)))
         self._execute("DELETE FROM segments WHERE log = ? AND seq <= ?", (before.number, mark.seq))
         self._execute(
-            "UPDATE logs SET trimmed_seq = ?, trimmed_id = ?, trimmed_bytes = ?, trimmed_punctuations = ? "
-            "WHERE log = ?",
-            (mark.seq, mark.id, mark.bytes, punctuations, before.number),
+            "UPDATE logs SET trimmed_seq = ?, trimmed_id = ?, trimmed_bytes = ?, trimmed_punctuations = ?, "
+            "trimmed_tops = ? WHERE log = ?",
+            (mark.seq, mark.id, mark.bytes, punctuations, codec.encode_punctuations(tops, before.codes), before.number),
         )
         failpoints.reach("log.trim")
         known = codec.decode_punctuations(punctuations, before.spec.origins)
-        self._states[log] = replace(before, trimmed=mark, trimmed_punctuations=known)
+        self._states[log] = replace(before, trimmed=mark, trimmed_punctuations=known, trimmed_tops=tops)
         return mark.seq - before.trimmed.seq
 
-    def begin_incarnation(self, log: str) -> None:
-        """What comes from here on does not follow from what is held: positions in the log mean something else."""
+    def begin_incarnation(self, log: str, floors: Mapping[str, int] | None = None) -> None:
+        """Positions in the log mean something else from here on. With ``floors``, some tuples below these times will
+        never be in it: it is as if they had been trimmed."""
         state = self._state(log)
-        incarnation = secrets.token_hex(8)
-        self._execute("UPDATE logs SET incarnation = ? WHERE log = ?", (incarnation, state.number))
-        self._states[log] = replace(state, incarnation=incarnation)
+        incarnation, tops = secrets.token_hex(8), dict(state.trimmed_tops)
+        for origin, floor in (floors or {}).items():
+            tops[origin] = max(floor - 1, tops.get(origin, 0))
+        self._execute(
+            "UPDATE logs SET incarnation = ?, trimmed_tops = ? WHERE log = ?",
+            (incarnation, codec.encode_punctuations(tops, state.codes), state.number),
+        )
+        self._states[log] = replace(state, incarnation=incarnation, trimmed_tops=tops)
 
     def held_seq(self, log: str, seq: int) -> int:
         """This segment, or the last one that is gone already, as this transaction has it."""
@@ -267,10 +274,8 @@ class Transaction:
 
     def begin_incarnations(self) -> None:
         """From now on positions in the logs mean something else: the ids of readers elsewhere are not ours."""
-        for name, state in self._states.items():
-            incarnation = secrets.token_hex(8)
-            self._execute("UPDATE logs SET incarnation = ? WHERE log = ?", (incarnation, state.number))
-            self._states[name] = replace(state, incarnation=incarnation)
+        for name in list(self._states):
+            self.begin_incarnation(name)
 
     def rename_lineage(self, lineage: str) -> None:
         """The checkpoint that the batches came from has got another id."""
@@ -323,6 +328,14 @@ class Transaction:
         check(not self._over and self._connection.in_transaction, "A transaction was used after it had ended.")
         return [row[0] for row in self._connection.execute(sql, parameters).fetchall()]
 
+    def _tops_through(self, state: LogState, seq: int) -> dict[str, int]:
+        """The largest time of each origin among all rows that ever were up to this segment."""
+        largest = dict(state.trimmed_tops)
+        for tops in self._column("SELECT tops FROM segments WHERE log = ? AND seq <= ?", (state.number, seq)):
+            for origin, top in codec.decode_punctuations(tops, state.spec.origins).items():
+                largest[origin] = max(top, largest.get(origin, top))
+        return largest
+
     def _insert_log(self, spec: LogSpec) -> LogState:
         incarnation = secrets.token_hex(8)
         self._execute(
@@ -348,6 +361,7 @@ class Transaction:
             trimmed=Mark(0, 0, 0),
             punctuations={},
             trimmed_punctuations={},
+            trimmed_tops={},
             readers={},
             cut_off=frozenset(),
             stored_schema=codec.stored_schema(spec.schema),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -29,6 +29,8 @@ from anabranch.transport.ports import (
     CopyReservation,
     JournalRequest,
     PeerPlaces,
+    PieceAnswer,
+    PieceRequest,
     Push,
     PushAnswer,
     ReadRequest,
@@ -104,6 +106,10 @@ class Client:
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
         return BatchStream(self._client, wire.read_ticket(request), self.address)
+
+    def read_pieces(self, request: PieceRequest) -> PieceStream:
+        """The stream as one of several copies."""
+        return PieceStream(self._client, wire.piece_ticket(request), self.address)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
         self._act("acknowledge", {"stream": stream, "reader": reader, "position": str(position)})
@@ -281,12 +287,8 @@ class BatchStream(_Reading):
         self.close()
 
 
-class CopyStream(_Reading):
+class _Pieces(_Reading):
     """A copy of a stream, piece by piece, signs of life included. Iterate it in one thread; close it from any."""
-
-    @property
-    def answer(self) -> CopyAnswer:
-        return wire.copy_answer(self.schema)
 
     def __iter__(self) -> Iterator[CopyPiece]:
         return self
@@ -297,11 +299,27 @@ class CopyStream(_Reading):
         first_id, promises = wire.number(message, "first"), wire.times(message, "promises")
         return CopyPiece(first_id=first_id, rows=chunk.data, promises=promises)
 
-    def __enter__(self) -> CopyStream:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
         self.close()
+
+
+class CopyStream(_Pieces):
+    """A copy as a replica reads it."""
+
+    @property
+    def answer(self) -> CopyAnswer:
+        return wire.copy_answer(self.schema)
+
+
+class PieceStream(_Pieces):
+    """A copy as a client reads it."""
+
+    @property
+    def answer(self) -> PieceAnswer:
+        return wire.piece_answer(self.schema)
 
 
 class SnapshotStream(_Reading):
@@ -355,4 +373,5 @@ def _stream_info(info: flight.FlightInfo) -> StreamInfo:
         incarnation=wire.text(message, "incarnation"),
         first_id=wire.number(message, "first"),
         last_id=wire.number(message, "last"),
+        origins=tuple(wire.texts(message, "origins")),
     )

@@ -8,7 +8,7 @@ Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import pyarrow as pa
@@ -25,7 +25,10 @@ Start = Position | Literal["start", "end"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamInfo:
-    """A stream to read. ``schema`` is the wire schema; ``last_id`` is ``first_id - 1`` when nothing is kept."""
+    """A stream to read. ``schema`` is the wire schema; ``last_id`` is ``first_id - 1`` when nothing is kept.
+
+    ``origins`` are those that its tuples can have, and that promise something.
+    """
 
     name: str
     kind: StreamKind
@@ -33,6 +36,7 @@ class StreamInfo:
     incarnation: str
     first_id: int
     last_id: int
+    origins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +90,37 @@ class CopyPiece:
     first_id: int
     rows: pa.RecordBatch
     promises: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceRequest:
+    """A client wants to read a copy of a stream beside others: where from, and below which times it has everything.
+
+    A reader that the node knows by name goes on after what it acknowledged, unless ``start`` is a position.
+    """
+
+    stream: str
+    start: Start = "start"
+    punctuations: Mapping[str, int] = field(default_factory=dict)
+    follow: bool = True
+    reader: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PieceAnswer:
+    """From where the copy will be sent. Unless the reader ``goes_on``, the copy cannot vouch below the floors."""
+
+    incarnation: str
+    first_id: int
+    floors: Mapping[str, int]
+    goes_on: bool
+    """It is sent what follows on what it has, or begins with what is new."""
+    origins: tuple[str, ...]
+    """In the order of their codes."""
+    reaching: tuple[str, ...]
+    """Those that the tuples of the stream can have, and that promise something."""
+    schema: pa.Schema
+    """Of stored rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +242,16 @@ class NodePorts(Protocol):
         out. A following read that has nothing to say yields a batch without rows every ``limits.FOLLOW_WAIT_S``: the
         client tells a quiet stream from a dead node by it. It returns soon after ``cancelled()`` turns true. A
         position that is no longer kept, or of another incarnation, is ``StreamNotFound``.
+        """
+        ...
+
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
+        """The stream as one of several copies, in log order, as replicas get it: first a piece without rows, with what
+        had been promised at the place where it begins, then what follows; with ``follow`` without end.
+
+        It ends when what comes next was trimmed before it was sent: then ask again.
         """
         ...
 

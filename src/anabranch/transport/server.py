@@ -207,6 +207,9 @@ class _Service(flight.FlightServerBase):
             if "snapshot" in message:
                 life, files = self._peer().snapshot(wire.text(message, "snapshot"))
                 return wire.snapshot_schema(life), _with_end(files)
+            if "pieces" in message:
+                started, pieces = self._ports.read_pieces(wire.piece_request(message), cancelled)
+                return wire.piece_schema(started), _with_places(pieces)
             if "journal" in message:
                 schema, batches = self._ports.journal_read(wire.journal_request(message))
                 return schema, _small_enough(batches)
@@ -432,7 +435,13 @@ def _flight_info(info: StreamInfo) -> flight.FlightInfo:
         -1,
         ordered=True,
         app_metadata=wire.encode(
-            {"kind": info.kind, "incarnation": info.incarnation, "first": info.first_id, "last": info.last_id}
+            {
+                "kind": info.kind,
+                "incarnation": info.incarnation,
+                "first": info.first_id,
+                "last": info.last_id,
+                "origins": list(info.origins),
+            }
         ),
     )
 

@@ -20,7 +20,7 @@ from anabranch.model.header import ID, KIND, Kind
 from anabranch.model.position import Position
 from anabranch.transport import wire
 from anabranch.transport.client import BatchStream, Client
-from anabranch.transport.ports import ReadRequest, Start
+from anabranch.transport.ports import ReadRequest, Start, StreamInfo
 from anabranch.transport.retry import DEADLINE_S, Retry
 
 
@@ -45,7 +45,11 @@ class Subscription:
         self._retry: Final = Retry(deadline_s, self._closed)
         self._reading: BatchStream | None = None
         self.position: Position | None = None
-        self.schema, self.position = self._begin(start)
+        info = self._info()
+        self.schema: Final = info.schema
+        self.origins: Final = info.origins
+        """Those that its tuples can have, and that promise something."""
+        self.position = self._first_position(start, info)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         while not self._closed.is_set():
@@ -63,14 +67,20 @@ class Subscription:
                 self._retry.succeeded()
             self._retry.wait_after(lost)
 
-    def acknowledge(self) -> None:
-        """Tell the node that this named reader needs nothing up to ``position`` any more."""
+    @property
+    def place(self) -> Position | None:
+        """The position, under the name that all kinds of subscriptions have for it."""
+        return self.position
+
+    def acknowledge(self, place: Position | None = None) -> None:
+        """Tell the node that this named reader needs nothing up to ``position``, or ``place``, any more."""
         if self.reader is None:
             raise ConfigError(
                 f"A subscription of {self.stream!r} without a name cannot acknowledge.", remedy="Give it a reader name."
             )
-        if self.position is not None:
-            self._client.acknowledge(self.stream, self.reader, self.position)
+        position = self.position if place is None else place
+        if position is not None:
+            self._client.acknowledge(self.stream, self.reader, position)
 
     def close(self) -> None:
         """End the iteration, also while it waits in another thread."""
@@ -85,21 +95,22 @@ class Subscription:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def _begin(self, start: str | Position) -> tuple[pa.Schema, Position | None]:
-        """The end is found out once: what comes after it while we connect again is new, not skipped."""
+    def _info(self) -> StreamInfo:
         while True:
             try:
-                info = self._client.stream(self.stream)
-                break
+                return self._client.stream(self.stream)
             except NodeUnreachable as error:
                 self._retry.wait_after(error)
+
+    def _first_position(self, start: str | Position, info: StreamInfo) -> Position | None:
+        """The end is found out once: what comes after it while we connect again is new, not skipped."""
         if start == "start":
-            return info.schema, None
+            return None
         if start == "end":
-            return info.schema, Position(info.incarnation, info.last_id)
+            return Position(info.incarnation, info.last_id)
         position = start if isinstance(start, Position) else wire.parse_position(start)
         self._check_incarnation(position, info.incarnation)
-        return info.schema, position
+        return position
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         begin: Start = self.position if self.position is not None else "start"

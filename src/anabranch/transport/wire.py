@@ -37,11 +37,14 @@ from anabranch.transport.ports import (
     CopyReservation,
     JournalRequest,
     PeerPlaces,
+    PieceAnswer,
+    PieceRequest,
     Push,
     PushAnswer,
     ReadRequest,
     Registration,
     SnapshotPiece,
+    Start,
 )
 
 VERSION: Final = 1
@@ -59,6 +62,7 @@ HEADER_FIELDS: Final = (
 )
 
 COPY: Final = b"anabranch.copy"  # the same, for what a copy answers to a replica
+PIECES: Final = b"anabranch.pieces"  # and to a client
 
 SNAPSHOT: Final = b"anabranch.snapshot"  # the same, for the life of the node whose state is sent
 SNAPSHOT_SCHEMA: Final = pa.schema([pa.field("bytes", pa.binary(), nullable=False)])
@@ -198,12 +202,64 @@ def _selection(value: str) -> Selection:
 
 
 def read_request(message: Message) -> ReadRequest:
-    start = text(message, "start") if "start" in message else "start"
     return ReadRequest(
         stream=text(message, "stream"),
-        start="start" if start == "start" else "end" if start == "end" else parse_position(start),
+        start=_start(message),
         follow=message.get("follow") is True,
         reader=optional_text(message, "reader"),
+    )
+
+
+def _start(message: Message) -> Start:
+    start = text(message, "start") if "start" in message else "start"
+    return "start" if start == "start" else "end" if start == "end" else parse_position(start)
+
+
+def piece_ticket(request: PieceRequest) -> bytes:
+    return encode(
+        {
+            "pieces": request.stream,
+            "start": str(request.start),
+            "punctuations": dict(request.punctuations),
+            "follow": request.follow,
+            "reader": request.reader,
+        }
+    )
+
+
+def piece_request(message: Message) -> PieceRequest:
+    return PieceRequest(
+        stream=text(message, "pieces"),
+        start=_start(message),
+        punctuations=times(message, "punctuations"),
+        follow=message.get("follow") is True,
+        reader=optional_text(message, "reader"),
+    )
+
+
+def piece_schema(answer: PieceAnswer) -> pa.Schema:
+    """The schema of the rows, which carries the answer."""
+    message: Message = {
+        "incarnation": answer.incarnation,
+        "first": answer.first_id,
+        "floors": dict(answer.floors),
+        "goes_on": answer.goes_on,
+        "origins": list(answer.origins),
+        "reaching": list(answer.reaching),
+    }
+    return answer.schema.with_metadata({PIECES: encode(message)})
+
+
+def piece_answer(schema: pa.Schema) -> PieceAnswer:
+    message = decode((schema.metadata or {}).get(PIECES, b""))
+    return PieceAnswer(
+        incarnation=text(message, "incarnation"),
+        first_id=number(message, "first"),
+        floors=times(message, "floors"),
+        goes_on=message.get("goes_on") is True,
+        origins=tuple(texts(message, "origins")),
+        reaching=tuple(texts(message, "reaching")),
+        schema=schema.remove_metadata(),
     )
 
 

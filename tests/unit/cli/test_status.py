@@ -135,3 +135,14 @@ def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, a
 )
 def test_the_lane_that_all_wait_for_is_named(ping: dict[str, Any], load: dict[str, Any], sentence: str) -> None:
     assert sentence in slowest_lane(a_node(ping=ping, load=load))
+
+
+def test_copies_that_differ_are_told_as_an_alarm(cli: Cli, node: TalkingNode, address: str) -> None:
+    copies = {"mit": {"rows": 7, "digest": "00"}, "wisc": {"rows": 8, "digest": "01"}}
+    latest = {"stream": "s", "origin": "ping/0", "start": "12:00:00", "end": "12:00:10", "copies": copies}
+    node.told = a_node(ping=lane(NOON_US)) | {"alarms": {"s": {"count": 3, "latest": [latest]}}}
+    (line,) = [line for line in cli("status", address).stdout.splitlines() if line.startswith("ALARM")]
+    assert line == (
+        "ALARM: copies of s differ in 3 intervals, the latest from 12:00:00 to 12:00:10, tuples of ping/0: "
+        "mit (7 rows) and wisc (8 rows)"
+    )

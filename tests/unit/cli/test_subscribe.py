@@ -6,17 +6,28 @@ import json
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from anabranch.deploy.copies import copies_of
+from anabranch.deploy.plan import load_plan
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
 from anabranch.transport.ports import ReadRequest
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.terminal import on_a_terminal
 from tests.unit.transport.fake_node import pings, tuples
+from tests.unit.transport.log_node import LogNode
 
+MISTAKES = [
+    (("out",), "From which node 'out' is to be read is not said"),
+    (("127.0.0.1:1", "s", "--deployment", "examples/planetlab.toml"), "beside a deployment"),
+    (("nonsense", "--deployment", "examples/planetlab.toml"), "has a stream 'nonsense'"),
+    (("s", "--node", "127.0.0.1:1", "--node", "127.0.0.1:1"), "each node once"),
+    (("s", "--node", "127.0.0.1:1", "--node", "127.0.0.1:2", "--from", "a1:3"), "in the log of one node"),
+]
 Program = Callable[..., subprocess.Popen[bytes]]
 
 
@@ -132,3 +143,73 @@ def test_ctrl_c_ends_it_silently(program: Program, node: TalkingNode, address: s
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20) == (b"", b"")
         assert process.returncode == 130
+
+
+# --- several copies ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Iterator[tuple[LogNode, LogNode]]:
+    nodes = LogNode(tmp_path, "m"), LogNode(tmp_path, "n")
+    yield nodes
+    for node in nodes:
+        node.close()
+
+
+def test_all_copies_are_read_and_each_row_is_shown_once(cli: Cli, pair: tuple[LogNode, LogNode]) -> None:
+    pair[0].append([("a", 10, 1), ("b", 12, 2)], a=11)
+    pair[1].append([("a", 11, 3), ("a", 10, 1)], a=11)
+    named = [part for node in pair for part in ("--node", node.address)]
+    result = cli("subscribe", "s", *named, "--no-follow", "--boundaries")
+    assert result.exit_code == 0, result.output
+    shown = rows_of(result.stdout)
+    assert sorted(row["x"] for row in shown if row["_kind"] == 0) == [1, 2, 3]  # type: ignore[type-var]
+    assert {row["_id"] for row in shown} == {None}
+    assert [row["_origin"] for row in shown if row["_kind"] == 2] == ["a"]
+
+
+def test_the_address_may_stand_first_and_a_table_has_no_ids(cli: Cli, pair: tuple[LogNode, LogNode]) -> None:
+    for node in pair:
+        node.append([("a", 10, 1)])
+    result = cli("subscribe", pair[0].address, "s", "--node", pair[1].address, "--no-follow", "--format", "table")
+    heading, _, row = result.stdout.splitlines()
+    assert heading.split() == ["_stime", "x"]
+    assert row.split() == ["1970-01-01T00:00:00.000010Z", "1"]
+
+
+@pytest.mark.parametrize("copies", [1, 2])
+def test_in_the_order_of_stream_time(cli: Cli, pair: tuple[LogNode, LogNode], copies: int) -> None:
+    for node in pair[:copies]:
+        node.append([("b", 12, 2), ("a", 10, 1)])
+        node.append([("a", 11, 3)], a=20, b=20)
+    named = [part for node in pair[:copies] for part in ("--node", node.address)]
+    result = cli("subscribe", "s", *named, "--from", "start", "--ordered", "--limit", "3")
+    assert [row["x"] for row in rows_of(result.stdout)] == [1, 3, 2]
+
+
+def test_a_named_reader_of_all_copies_goes_on_at_each(cli: Cli, pair: tuple[LogNode, LogNode]) -> None:
+    named = [part for node in pair for part in ("--node", node.address)]
+    for node in pair:
+        node.append([("a", 10, 1)], a=11)
+    first = cli("subscribe", "s", *named, "--reader", "desk", "--no-follow")
+    assert [row["x"] for row in rows_of(first.stdout)] == [1]
+    assert [node.log.readers() for node in pair] == [{"desk": 1}, {"desk": 1}]
+    pair[1].append([("a", 12, 2)], a=13)
+    again = cli("subscribe", "s", *named, "--reader", "desk", "--limit", "1")
+    assert [row["x"] for row in rows_of(again.stdout)] == [2]
+
+
+@pytest.mark.parametrize(("arguments", "why"), MISTAKES)
+def test_nodes_that_are_named_wrongly(cli: Cli, arguments: tuple[str, ...], why: str) -> None:
+    result = cli("subscribe", *arguments)
+    assert result.exit_code == 2
+    assert why in result.stderr
+
+
+def test_a_deployment_says_where_the_copies_are() -> None:
+    plan = load_plan("examples/planetlab.toml")
+    (query,) = plan.queries.values()
+    stream, nodes = next((stream, nodes) for stream, nodes in query.copies.items() if len(nodes) > 1)
+    assert copies_of(plan, stream) == [str(plan.nodes[node].address) for node in nodes]
+    source = query.diagram.sources[0].name
+    assert copies_of(plan, f"{source}.late") == copies_of(plan, source)

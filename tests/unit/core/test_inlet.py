@@ -17,6 +17,7 @@ from anabranch.core.inlet import (
     RebuildFromPeer,
     SubscribeAgain,
     TuplesArrived,
+    beginning,
 )
 from anabranch.model.position import Position
 
@@ -143,10 +144,16 @@ def test_a_replica_does_not_begin_in_the_middle_and_a_client_may() -> None:
     (action,) = Run().answered("x", a=12)
     assert isinstance(action, RebuildFromPeer)
     client = Run(Inlet("s", ("a", "b"), joins_late=True))
+    client.state = beginning([{"a": 12}, {"a": 10}])
     assert client.answered("x", first_id=7, a=12) == []
     client.arrived("x", 7, [("a", 11, 5), A3], a=13)
     assert client.journal == [A3]
     assert client.promised == {"a": 13}
+
+
+def test_a_client_begins_where_each_of_its_copies_holds_everything() -> None:
+    assert beginning([{"a": 12}, {"a": 10, "b": 3}]).punctuations == {"a": 12, "b": 3}
+    assert beginning([{}, {}]).punctuations == {}
 
 
 def test_a_replica_that_lost_its_disk_is_told_by_a_copy_that_knew_it() -> None:

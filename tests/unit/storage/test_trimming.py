@@ -41,6 +41,38 @@ def test_the_slowest_reader_keeps_what_it_has_not_read(store: Store) -> None:
     assert (log.first_id(), log.last_id(), log.bytes()) == (4, 3, 0)
 
 
+def test_a_log_remembers_the_largest_times_that_it_trimmed(path: Path, store: Store) -> None:
+    """Below its floors a log cannot say that a reader who begins now has everything."""
+    with store.transaction() as transaction:
+        for time_us, origin in ((30, 0), (20, 0), (5, 1), (40, 0)):
+            transaction.append("s", rows([1], time_us=time_us, origin=origin), {}, now_us=NOW)
+    assert store.log("s").floors() == {}
+    with store.transaction() as transaction:
+        transaction.trim_through("s", 2)
+    assert store.log("s").floors() == {"s/0": 31}
+    with store.transaction() as transaction:
+        transaction.trim_through("s", 3)
+    store.close()
+    store = Store.open(path)
+    assert store.log("s").floors() == {"s/0": 31, "s/1": 6}
+    assert store.log("s").tops() == {"s/0": 40, "s/1": 5}
+    store.close()
+
+
+def test_a_log_finds_where_a_reader_must_begin_by_punctuation(store: Store) -> None:
+    with store.transaction() as transaction:
+        for time_us, origin in ((10, 0), (30, 0), (20, 1), (20, 0)):
+            transaction.append("s", rows([1], time_us=time_us, origin=origin), {}, now_us=NOW)
+    log = store.log("s")
+    assert log.seq_before_times({}) == 0
+    assert log.seq_before_times({"s/0": 11, "s/1": 100}) == 1
+    assert log.seq_before_times({"s/0": 31, "s/1": 20}) == 2
+    assert log.seq_before_times({"s/0": 31, "s/1": 21}) == 4
+    with store.transaction() as transaction:
+        transaction.trim_through("s", 2)
+    assert log.seq_before_times({}) == 2
+
+
 def test_a_log_trimmed_to_nothing_still_knows_where_it_is(path: Path, store: Store) -> None:
     with store.transaction() as transaction:
         transaction.append("s", rows([1, 2]), {"s/0": 4}, now_us=NOW)

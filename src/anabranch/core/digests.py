@@ -1,0 +1,224 @@
+"""Are the copies of a stream the same? A digest of what each brought, per origin and interval of stream time, compared.
+
+A digest is the number of tuples and the sum, modulo 2^64, of a number for each, made of its identity and its exact
+columns: the order in which a copy brings them does not matter, nor does it how often the reader had to ask. An interval
+is complete at a copy when the copy's own promise has passed its end. It is compared with every other copy at which it
+is complete, too; a copy that brought nothing of it has an empty digest.
+
+An interval of which a reader may not have been sent everything is not compared: one that began before the copy's floor,
+or before the reader itself started and what it had added up was lost. Only the latest digests are kept; a copy that is
+further behind is not compared with those in front.
+
+``Comparison.handle`` is the one door. Nothing depends on what it finds: it raises alarms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from anabranch.core.identities import Header, Keys, Longs, Mask
+from anabranch.limits import DIGEST_INTERVAL_US, DIGESTS
+
+_INTERVAL_BITS = 36
+"""Of a key: the year 9999 is interval 2.5 * 10^10, below 2^35. The bits above are the code of the origin."""
+
+
+_FEW = 8
+"""Sums for which it is quicker to look at all numbers for each."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Sums:
+    """Digests by key, in the order of their keys."""
+
+    keys: Longs
+    counts: Longs
+    totals: Keys
+
+    @classmethod
+    def of(cls, header: Header, numbers: Keys) -> _Sums:
+        intervals = header.stimes // DIGEST_INTERVAL_US
+        first, last = int(intervals.min()), int(intervals.max())
+        span = last - first + 1
+        if span * (int(header.origins.max()) + 1) <= len(header):  # as in any busy stream: no need to sort
+            places = header.origins * np.int64(span) + (intervals - first)
+            counts = np.bincount(places)
+            used = np.flatnonzero(counts)
+            keys = ((used // span) << _INTERVAL_BITS) | (used % span + first)
+        else:
+            codes = header.origins.astype(np.int64) << _INTERVAL_BITS
+            keys, places = np.unique(codes | intervals, return_inverse=True)
+            counts = np.bincount(places)
+            used = np.arange(len(keys))
+        return cls(keys, counts[used], _added_up(numbers, places, used))
+
+    def plus(self, other: _Sums) -> _Sums:
+        keys, place = np.unique(np.concatenate((self.keys, other.keys)), return_inverse=True)
+        counts, totals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64)
+        np.add.at(counts, place, np.concatenate((self.counts, other.counts)))
+        np.add.at(totals, place, np.concatenate((self.totals, other.totals)))
+        return _Sums(keys, counts, totals)
+
+    def where(self, wanted: Mask) -> _Sums:
+        return _Sums(self.keys[wanted], self.counts[wanted], self.totals[wanted])
+
+    def between(self, low: Longs, high: Longs) -> _Sums:
+        """Those whose interval lies in ``[low, high)`` of its origin."""
+        codes, intervals = _parts(self.keys)
+        return self.where((intervals >= low[codes]) & (intervals < high[codes]))
+
+    def at(self, keys: Longs) -> tuple[Longs, Keys]:
+        """The counts and totals of these keys, which are sorted and contain all of ours; 0 for those we have not."""
+        counts, totals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64)
+        places = np.searchsorted(keys, self.keys)
+        counts[places], totals[places] = self.counts, self.totals
+        return counts, totals
+
+
+def _added_up(numbers: Keys, places: Longs, used: Longs) -> Keys:
+    """The sum of the numbers at each place that is used, modulo 2^64."""
+    if len(used) <= _FEW:
+        return np.array([numbers.sum(where=places == place) for place in used], np.uint64)
+    # By counting, in two halves: a float adds 2^20 numbers of 32 bits without rounding.
+    low = np.bincount(places, (numbers & np.uint64(0xFFFF_FFFF)).astype(np.float64))
+    high = np.bincount(places, (numbers >> np.uint64(32)).astype(np.float64))
+    totals: Keys = low.astype(np.uint64) + (high.astype(np.uint64) << np.uint64(32))
+    return totals[used]
+
+
+_NONE = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CopyDigests:
+    """What one copy brought: per origin it is complete from interval ``begins`` up to, not including, ``done``."""
+
+    begins: Longs
+    done: Longs
+    sums: _Sums = _NONE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ComparisonState:
+    copies: Mapping[str, CopyDigests] = field(default_factory=dict)
+
+
+# --- events --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CopyBegan:
+    """From now on everything of a copy comes, each tuple once, that is at or above ``floors``, one for each code."""
+
+    copy: str
+    floors: Longs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TuplesDigested:
+    """Tuples of a copy that follow on what it has brought, a number for each, and what it has promised after them."""
+
+    copy: str
+    header: Header
+    numbers: Keys
+    promises: Longs
+
+
+Event = CopyBegan | TuplesDigested
+
+
+# --- actions -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Digest:
+    rows: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaiseAlarm:
+    """Two copies are complete up to ``end_us``, and differ in what lies between these times."""
+
+    origin: str
+    start_us: int
+    end_us: int
+    digests: Mapping[str, Digest]
+
+
+Step = tuple[ComparisonState, list[RaiseAlarm]]
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Compares the copies of a stream with these origins, in the order of their codes. Holds no state."""
+
+    origins: tuple[str, ...]
+
+    def handle(self, state: ComparisonState, event: Event) -> Step:
+        match event:
+            case CopyBegan():
+                first = -(-event.floors // DIGEST_INTERVAL_US)  # the first interval that lies wholly above
+                began = CopyDigests(begins=first, done=np.zeros(len(self.origins), np.int64))
+                return replace(state, copies={**state.copies, event.copy: began}), []
+            case TuplesDigested():
+                return self._digested(state, event)
+
+    def _digested(self, state: ComparisonState, event: TuplesDigested) -> Step:
+        before = state.copies[event.copy]
+        sums = before.sums
+        if len(event.header):
+            sums = sums.plus(_Sums.of(event.header, event.numbers))
+        done = np.maximum(before.done, event.promises // DIGEST_INTERVAL_US)
+        now = replace(before, sums=sums, done=done)
+        alarms: list[RaiseAlarm] = []
+        if (done > before.done).any():
+            for name, other in state.copies.items():
+                if name != event.copy:
+                    compared = np.minimum(before.done, other.done)
+                    alarms += self._differences({event.copy: now, name: other}, compared)
+            now = _latest(now)
+        return replace(state, copies={**state.copies, event.copy: now}), alarms
+
+    def _differences(self, pair: Mapping[str, CopyDigests], compared: Longs) -> list[RaiseAlarm]:
+        """Where two copies differ, in intervals that are complete at both now and were not before."""
+        one, other = pair.values()
+        low = np.maximum(compared, np.maximum(one.begins, other.begins))
+        high = np.minimum(one.done, other.done)
+        ready = {name: copy.sums.between(low, high) for name, copy in pair.items()}
+        keys = np.unique(np.concatenate([sums.keys for sums in ready.values()]))
+        found = {name: sums.at(keys) for name, sums in ready.items()}
+        (counts, totals), (other_counts, other_totals) = found.values()
+        alarms: list[RaiseAlarm] = []
+        for place in np.flatnonzero((counts != other_counts) | (totals != other_totals)):
+            code, interval = (int(part) for part in _parts(keys[place]))
+            digests = {
+                name: Digest(rows=int(counts[place]), total=int(totals[place]))
+                for name, (counts, totals) in found.items()
+            }
+            start_us = interval * DIGEST_INTERVAL_US
+            end_us = start_us + DIGEST_INTERVAL_US
+            alarms.append(RaiseAlarm(origin=self.origins[code], start_us=start_us, end_us=end_us, digests=digests))
+        return alarms
+
+
+def _latest(copy: CopyDigests) -> CopyDigests:
+    """Without the oldest complete digests, if there are too many. What lies below them is not compared any more."""
+    codes, intervals = _parts(copy.sums.keys)
+    complete = np.flatnonzero(intervals < copy.done[codes])
+    if len(complete) <= DIGESTS:
+        return copy
+    oldest = complete[np.argsort(intervals[complete], kind="stable")][: len(complete) - DIGESTS]
+    begins = copy.begins.copy()
+    np.maximum.at(begins, codes[oldest], intervals[oldest] + 1)
+    kept = np.ones(len(copy.sums.keys), np.bool_)
+    kept[oldest] = False
+    return replace(copy, begins=begins, sums=copy.sums.where(kept))
+
+
+def _parts(keys: Longs) -> tuple[Longs, Longs]:
+    """Codes of origins, and intervals."""
+    return keys >> _INTERVAL_BITS, keys & ((1 << _INTERVAL_BITS) - 1)
