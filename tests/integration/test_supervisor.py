@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import anabranch as ab
+from anabranch.cli.scene import Scene
 from anabranch.deploy.faults import Faults
 from anabranch.deploy.sessions import members
 from anabranch.deploy.supervisor import Supervisor
@@ -106,13 +107,19 @@ def test_what_cannot_be_done_is_told(nodes: Supervisor) -> None:
             fault("a")
 
 
-def test_a_node_that_ends_by_itself_is_told_and_the_others_go_on(nodes: Supervisor) -> None:
+def test_a_node_that_ends_by_itself_is_told_and_the_others_go_on(
+    nodes: Supervisor, capsys: pytest.CaptureFixture[str]
+) -> None:
     os.kill(nodes.child("a").session, signal.SIGKILL)
     found = []
     wait_for(lambda: found.extend(nodes.look()) or found)
     (change,) = found
     assert (change.node, change.state, change.code) == ("a", "ended", -signal.SIGKILL)
-    assert any("running" in line for line in nodes.child("a").last_lines())
+    with Scene(nodes) as scene:
+        scene.update(found)
+    shown = capsys.readouterr().out
+    assert f"a has ended by itself by signal 9; all it said is in {nodes.child('a').log}. At last:\n" in shown
+    assert "running\n" in shown.partition("At last:")[2]
     assert nodes.child("b").state == "running"
     with pytest.raises(ab.OperatorError, match="The node a is ended"):
         nodes.wait_running(["a"])

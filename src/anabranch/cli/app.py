@@ -11,7 +11,21 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from anabranch.cli import INTERRUPTED, demo, explain, node, prepare, push, run, sim, status, subscribe, up, version
+from anabranch.cli import (
+    INTERRUPTED,
+    demo,
+    deploy,
+    explain,
+    node,
+    prepare,
+    push,
+    run,
+    sim,
+    status,
+    subscribe,
+    up,
+    version,
+)
 from anabranch.cli.bench import bench
 from anabranch.cli.colours import Tone, painted
 from anabranch.cli.fault import fault
@@ -67,7 +81,7 @@ def program(
     """
 
 
-for verb in (run.run, up.up, node.node, explain.explain, push.push, subscribe.subscribe, status.status):
+for verb in (run.run, up.up, node.node, deploy.deploy, explain.explain, push.push, subscribe.subscribe, status.status):
     app.command()(verb)
 app.add_typer(source, name="source")
 app.add_typer(reader, name="reader")

@@ -29,7 +29,7 @@ Deployment = Annotated[
 
 @fault.command()
 def kill(node: Name, deployment: Deployment = None) -> None:
-    """End a node at once, as a power failure would: SIGKILL for it, its JVM and Spark's workers.
+    """End a node at once, as a crash would: SIGKILL for it, its JVM and Spark's workers.
 
     \b
     Examples:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anabranch.cli import completing
 from anabranch.cli.colours import can_move
 from anabranch.cli.foreground import run_node
-from anabranch.cli.stopping import Signals
+from anabranch.cli.stopping import Signals, StopAsked
 from anabranch.cli.values import duration_us
 from anabranch.cli.waiting import Waiting
+
+if TYPE_CHECKING:
+    from anabranch.deploy.addresses import Address
 
 
 def node(
@@ -40,13 +45,15 @@ def node(
 
     It does its part of the query, and waits for the nodes that it reads from, however long they take. Every machine has
     the same file. The state directory holds everything that must last: run the node on it again, and it goes on where
-    it was. A node that runs no box starts no Spark. Exit codes as for `anabranch run`.
+    it was. A node that runs no box starts no Spark; one that no query names waits for `anabranch deploy`. Exit codes as
+    for `anabranch run`.
 
     \b
     Examples:
       anabranch node deployment.toml boston
       anabranch node deployment.toml boston --state /var/lib/anabranch
     """
+    from anabranch.deploy.awaiting import await_role
     from anabranch.deploy.parts import part_of, relays_of, settings_of
     from anabranch.deploy.plan import load_plan
     from anabranch.deploy.states import state_of
@@ -58,11 +65,18 @@ def node(
     if name not in plan.nodes:
         raise ConfigError(f"{file} has no node {name!r}.", remedy=candidates(name, plan.nodes))
     planned = plan.nodes[name]
-    if planned.role is None:
-        raise ConfigError(f"No query of {file} names the node {name}.", remedy="Give it something to do, or remove it.")
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or state_of(planned, file)
     signals = Signals()
+    if planned.role is None:
+        try:
+            handed = await_role(planned, where, _waiting(planned.address, signals, err=as_json))
+        except StopAsked:
+            raise typer.Exit(signals.exit_code) from None
+        # Whoever hands over a query cannot allow faults where the file of this machine does not.
+        plan = replace(handed, faults=handed.faults and plan.faults)
+        planned = plan.nodes[name]
+    assert planned.role is not None
     waiting = Waiting(signals.check, err=as_json)
     query = plan.queries[planned.role.query]
     made = Node(
@@ -83,3 +97,17 @@ def node(
     run_node(made, signals, waiting, running=running, for_us=for_us, live=live)
     typer.echo("stopped", err=as_json)
     raise typer.Exit(signals.exit_code)
+
+
+def _waiting(address: Address, signals: Signals, *, err: bool) -> Callable[[], None]:
+    """Says once that it waits, and from then on whether to stop."""
+    said = False
+
+    def check() -> None:
+        nonlocal said
+        if not said:
+            typer.echo(f"waiting for a query at {address}: anabranch deploy FILE", err=err)
+            said = True
+        signals.check()
+
+    return check

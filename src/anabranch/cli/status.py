@@ -106,6 +106,11 @@ def _show(draw: Callable[[Console], None]) -> None:
 def _draw(console: Console, found: dict[str, Any]) -> None:
     from rich.text import Text
 
+    if found["state"] == "waiting":
+        _say(
+            console, f"node {found['node']} at {found['address']} waits for a query: anabranch deploy FILE", Tone.waits
+        )
+        return
     intake = "" if found["intake"] == "open" else f"  {found['intake']}"
     head = Text(f"query {found['query']} at {found['address']}: ").append_text(_state(found["state"]))
     head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)

@@ -107,10 +107,11 @@ def _run_processes(
         end, script = None, None
         while signals.received is None and (end is None or time.monotonic() < end):
             scene.update(supervisor.look())
-            states = {facts["state"] for facts in supervisor.statistics().values()}
-            if states == {"ended"}:
+            states = {name: facts["state"] for name, facts in supervisor.statistics().items()}
+            if set(states.values()) == {"ended"}:
                 raise OperatorError("All nodes have ended.", remedy="What they said is above, and in their files.")
-            if for_us is not None and end is None and "starting" not in states:
+            starting = any(plan.nodes[name].role for name, state in states.items() if state == "starting")
+            if for_us is not None and end is None and not starting:
                 end = time.monotonic() + for_us / 1_000_000
             if steps is not None and script is None and "starting" not in states:
                 script = FaultRun(steps, plan, hurt_node=faults.handle, tell=scene.tell_fault)

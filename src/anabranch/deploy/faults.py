@@ -8,7 +8,7 @@ from anabranch.errors import ConfigError
 
 
 class Faults:
-    """Answers the requests of ``control``. ``told`` are those that were done and that nobody has shown yet."""
+    """Answers the requests of ``control``."""
 
     def __init__(self, supervisor: Supervisor) -> None:
         self._supervisor = supervisor

@@ -30,6 +30,7 @@ from anabranch.transport.ports import (
     PushAnswer,
     ReadRequest,
     Registration,
+    Role,
     StreamInfo,
     StreamKind,
 )
@@ -153,6 +154,10 @@ class Client:
     ) -> BatchStream:
         request = JournalRequest(stream=stream, after_seq=after_seq, to_seq=to_seq, columns=columns, rows=rows)
         return BatchStream(self._client, wire.journal_ticket(request), self.address)
+
+    def take_role(self, role: Role) -> None:
+        """Gives a waiting node something to do."""
+        self._act("take-role", {"node": role.node, "tables": dict(role.tables), "queries": dict(role.queries)})
 
     # --- copies ----------------------------------------------------------------------------------------------------
 

@@ -149,6 +149,15 @@ class PushAnswer:
     late: int = 0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """What a node that waits for a query is given: its name, the deployment as tables, the queries as plain data."""
+
+    node: str
+    tables: Mapping[str, object]
+    queries: Mapping[str, object]
+
+
 class NodePorts(Protocol):
     """The doors of a node."""
 
@@ -217,3 +226,11 @@ class CopyPorts(Protocol):
         ...
 
     def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None: ...
+
+
+class RolePorts(Protocol):
+    """What a node offers that has nothing to do yet."""
+
+    def take_role(self, role: Role) -> None:
+        """Returns when the node will keep it."""
+        ...

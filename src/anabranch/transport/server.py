@@ -26,7 +26,16 @@ import pyarrow.flight as flight
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
 from anabranch.transport import rows, wire
-from anabranch.transport.ports import CopyPiece, CopyPorts, NodePorts, PushAnswer, ReadRequest, StreamInfo
+from anabranch.transport.ports import (
+    CopyPiece,
+    CopyPorts,
+    NodePorts,
+    PushAnswer,
+    ReadRequest,
+    Role,
+    RolePorts,
+    StreamInfo,
+)
 
 _log: Final = logging.getLogger(__name__)
 
@@ -45,12 +54,18 @@ class FlightServer:
     """Serves ``ports`` from construction until ``stop``. Port 0 takes any free one; ``address`` says which."""
 
     def __init__(
-        self, ports: NodePorts, host: str = "127.0.0.1", port: int = 0, *, copies: CopyPorts | None = None
+        self,
+        ports: NodePorts,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        copies: CopyPorts | None = None,
+        roles: RolePorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
-            self._service = _Service(ports, copies, self._calls, flight.Location.for_grpc_tcp(host, port))
+            self._service = _Service(ports, copies, roles, self._calls, flight.Location.for_grpc_tcp(host, port))
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -117,10 +132,18 @@ class _Calls:
 class _Service(flight.FlightServerBase):
     """The handlers. Only Flight errors may leave one: pyarrow makes anything else opaque."""
 
-    def __init__(self, ports: NodePorts, copies: CopyPorts | None, calls: _Calls, location: flight.Location) -> None:
+    def __init__(
+        self,
+        ports: NodePorts,
+        copies: CopyPorts | None,
+        roles: RolePorts | None,
+        calls: _Calls,
+        location: flight.Location,
+    ) -> None:
         super().__init__(location)
         self._ports: Final = ports
         self._copies: Final = copies
+        self._roles: Final = roles
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -129,6 +152,7 @@ class _Service(flight.FlightServerBase):
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
             "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
+            "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
             "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
@@ -247,6 +271,17 @@ class _Service(flight.FlightServerBase):
         self._serving().acknowledge_copy(wire.acknowledgement_of(message))
         return {}
 
+    def _take_role(self, message: wire.Message) -> wire.Message:
+        if self._roles is None:
+            raise ConfigError("This node has a query already.", remedy="Only a node that waits can be given one.")
+        node, tables, queries = (
+            wire.text(message, "node"),
+            wire.table(message, "tables"),
+            wire.table(message, "queries"),
+        )
+        self._roles.take_role(Role(node=node, tables=tables, queries=queries))
+        return {}
+
     def _forget_reader(self, message: wire.Message) -> wire.Message:
         self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
         return {}
@@ -348,7 +383,7 @@ def _check_free(host: str, port: int) -> None:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind((host, port))
+            probe.bind((host.strip("[]"), port))  # an address of IPv6 is written in brackets
     except (OSError, OverflowError) as error:
         raise _cannot_listen(host, port, str(error)) from error
 

@@ -112,6 +112,13 @@ def texts(message: Message, key: str) -> list[str]:
     return value
 
 
+def table(message: Message, key: str) -> dict[str, object]:
+    value = message.get(key)
+    if not isinstance(value, dict):
+        raise ConfigError(f"A message needs {key!r} as an object.", remedy="Use the Anabranch client.")
+    return value
+
+
 def optional_text(message: Message, key: str) -> str | None:
     return None if message.get(key) is None else text(message, key)
 

@@ -28,14 +28,6 @@ def test_a_node_that_the_file_does_not_have(cli: Cli, tmp_path: Path) -> None:
     assert "has no node 'e'. Candidates: a, b, c, d." in result.stderr
 
 
-def test_a_node_that_has_nothing_to_do(cli: Cli, tmp_path: Path) -> None:
-    result = cli(
-        "node", str(write(tmp_path, GOOD.replace("[queries", 'e = {address = "127.0.0.1:7005"}\n[queries', 1))), "e"
-    )
-    assert result.exit_code == 2
-    assert "names the node e" in result.stderr
-
-
 @pytest.mark.parametrize("verb", [["up"], ["up", "--embedded"]], ids=" ".join)
 def test_all_mistakes_of_a_file_are_told_before_anything_starts(cli: Cli, tmp_path: Path, verb: list[str]) -> None:
     file = write(tmp_path, GOOD.replace('counts = "d"', 'counts = "e"\nnone = "a"'))

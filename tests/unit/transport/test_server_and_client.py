@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from pathlib import Path
 
@@ -327,6 +328,18 @@ def test_no_node_at_an_address_is_said_with_the_address() -> None:
 def test_what_is_no_address_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="not the address of a node"):
         Client(address)
+
+
+def test_an_address_of_ipv6_is_written_in_brackets() -> None:
+    try:
+        probe = socket.create_server(("::1", 0), family=socket.AF_INET6)
+    except OSError:
+        pytest.skip("this machine has no IPv6")
+    port = probe.getsockname()[1]
+    probe.close()
+    with FlightServer(FakeNode(), "[::1]", port) as there, Client(there.address) as client:
+        assert there.address == f"[::1]:{port}"
+        assert client.status() == FakeNode().status()
 
 
 def test_a_taken_port_is_named(server: FlightServer, node: FakeNode) -> None:
