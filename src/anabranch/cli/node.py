@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,9 +70,11 @@ def node(
     signals = Signals()
     if planned.role is None:
         try:
-            plan = await_role(planned, where, _waiting(planned.address, signals, err=as_json))
+            handed = await_role(planned, where, _waiting(planned.address, signals, err=as_json))
         except StopAsked:
             raise typer.Exit(signals.exit_code) from None
+        # Whoever hands over a query cannot allow faults where the file of this machine does not.
+        plan = replace(handed, faults=handed.faults and plan.faults)
         planned = plan.nodes[name]
     assert planned.role is not None
     waiting = Waiting(signals.check, err=as_json)

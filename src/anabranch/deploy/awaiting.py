@@ -114,7 +114,8 @@ class Awaiting:
         sync(self._directory)
 
     def status(self) -> dict[str, object]:
-        nothing: dict[str, object] = {key: {} for key in ("sources", "feeds", "stages", "inlets", "writers", "streams")}
+        parts = ("sources", "feeds", "stages", "inlets", "links", "writers", "streams")
+        nothing: dict[str, object] = {key: {} for key in parts}
         return {
             "node": self._node.name,
             "query": None,

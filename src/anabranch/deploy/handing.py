@@ -8,7 +8,7 @@ from typing import Any
 
 from anabranch.deploy.looking import Found, Looker
 from anabranch.deploy.plan import NodePlan, Plan, make_plan
-from anabranch.deploy.tables import parse
+from anabranch.deploy.tables import load_tables
 from anabranch.deploy.validate import check_file
 from anabranch.errors import AnabranchError, DeploymentError, NodeUnreachable
 from anabranch.query.text import diagram_to_dict
@@ -50,7 +50,7 @@ def _reasons(named: Mapping[str, NodePlan], found: Found) -> Iterator[str]:
 
 def _tables(file: Path) -> dict[str, Any]:
     """The file as it is, but for the files of its queries: a node has those that it is sent."""
-    tables = parse(file.read_text(encoding="utf-8"), place=str(file))
+    tables = load_tables(file)
     for name, query in tables["queries"].items():
         query["file"] = f"{name}.yaml"
     return tables

@@ -78,14 +78,6 @@ class Table(BaseModel):
 Model = TypeVar("Model", bound=Table)
 
 
-def parse(text: str, *, place: str) -> dict[str, Any]:
-    """The tables in a TOML text; ``place`` is the file, or what to call it in an error."""
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{place}: {error}.", remedy="Correct the TOML there.") from error
-
-
 def load_tables(path: Path) -> dict[str, Any]:
     """The tables in a TOML file."""
     try:
@@ -93,7 +85,10 @@ def load_tables(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path} cannot be read: {reason}.", remedy="Check the path.") from error
-    return parse(text, place=str(path))
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(f"{path}: {error}.", remedy="Correct the TOML there.") from error
 
 
 def read_tables(
