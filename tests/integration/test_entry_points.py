@@ -15,9 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from typer.testing import CliRunner
 
 import anabranch as ab
 from anabranch import limits
+from anabranch.cli.app import app
 from anabranch.core.roll_call import Beginning
 from anabranch.core.shared_lane import Release, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
@@ -157,6 +159,20 @@ def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path
 def one_row(session: int, *, first: int, x: int) -> Push:
     rows = stamped(pa.RecordBatch.from_pydict({"x": pa.array([x], pa.int64())}), wall_clock_us())
     return Push(source="events", producer="p", session=session, first=first, rows=rows)
+
+
+def test_the_command_line_goes_on_at_another_node(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(f'{{"x": {number}}}\n' for number in range(10)))
+    with entry_points(tmp_path) as points:
+        points.start()
+        wait_for(points.agree)
+        points.stop("a")
+        nodes = [f"--node={points.address(name)}" for name in "bc"]
+        command = ["push", points.address("a"), "events", str(rows), "--producer", "p", *nodes, "--batch", "3"]
+        result = CliRunner().invoke(app, command)
+        assert result.exit_code == 0, result.output
+        assert points.values(points.leaders()[0]) == list(range(10))
 
 
 # --- lost disks ----------------------------------------------------------------------------------------------------

@@ -107,6 +107,27 @@ def test_troubles_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
     assert "stage join_1: Stage join_1 failed in Spark." in told
 
 
+def test_shared_lanes_say_who_leads_and_who_is_away(
+    cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    shared = {
+        "state": "leads",
+        "leader": "a",
+        "term": 3,
+        "held": 1_012,
+        "released": 1_011,
+        "peers": {"b": 1_011, "c": 7},
+    }
+    node.told = a_node(ping=lane(NOON_US) | {"shared": shared}) | {
+        "peers": {"b": {"state": "there", "error": None}, "c": {"state": "away", "error": "nothing listens there"}}
+    }
+    shown = cli("status", address).stdout
+    (line,) = (line for line in shown.splitlines() if "leads" in line)
+    assert line.split() == ["ping/0", "leads", "a", "3", "1,012", "1,011", "b", "1,011,", "c", "7"]
+    assert "entry point c is away: nothing listens there" in shown
+
+
 def test_json_is_everything(cli: Cli, node: TalkingNode, address: str) -> None:
     node.told = a_node(ping=lane(NOON_US))
     assert json.loads(cli("status", address, "--json").stdout) == node.told
