@@ -72,6 +72,7 @@ BROKEN = {
     "clients forgotten by a new leader": Protocol(keeps_clients=False),
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
+    "a deep layer that nobody waits for": Protocol(passes_slowest=False),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

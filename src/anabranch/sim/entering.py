@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from anabranch.core import horizon as horizons
 from anabranch.core import shared_lane as lanes
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
 from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
+from anabranch.sim.slowest import Slowest
 from anabranch.sim.tape import Tape
 from anabranch.sim.world import MS
 
@@ -23,19 +23,18 @@ SILENT_US: Final = 2_000 * MS
 
 
 class Entering:
-    """``on_hole`` is told of a log that goes on without something that its readers may lack."""
+    """``slowest`` knows how far the slowest origin is; ``on_hole`` is told of a log that goes on without something that
+    its readers may lack."""
 
-    def __init__(self, process: Process, role: Role, protocol: Protocol, *, on_hole: Callable[[str], None]) -> None:
+    def __init__(
+        self, process: Process, role: Role, protocol: Protocol, slowest: Slowest, *, on_hole: Callable[[str], None]
+    ) -> None:
         self._process = process
         self._on_hole = on_hole
         self._role = role
         self._protocol = protocol
         self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
-        self._horizons = {
-            source: protocol.horizon(role.horizon_us, (role.readers[source],))
-            for source in set(role.lanes.values())
-            if role.horizon_us is not None
-        }
+        self._slowest = slowest
         self._owning = Owning(
             process,
             role,
@@ -55,7 +54,6 @@ class Entering:
         """When a leader was last heard of, or one who may become it."""
         self._asked_us: dict[str, int] = {}
         """When a peer last asked to be taught."""
-        self._told = dict.fromkeys(self._horizons, horizons.Told())
         self._held_back: set[str] = set()
         """The lanes whose next entry is beyond the horizon."""
 
@@ -122,12 +120,13 @@ class Entering:
         return copy.term == 0 or self._process.world.now_us - self._heard_us[origin] > SILENT_US
 
     def _holds_back(self, origin: str, said: say.Say) -> bool:
-        source, latest_us = self._role.lanes[origin], max(row.time_us for row in said.rows)
-        return source in self._horizons and not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
+        if self._role.horizon_us is None:
+            return False
+        latest_us = max(row.time_us for row in said.rows)
+        return not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
 
     def _may_enter(self, origin: str, promised_us: int, latest_us: int) -> bool:
-        source = self._role.lanes[origin]
-        if self._horizons[source].may_enter(self._told[source], promised_us, latest_us):
+        if self._slowest.may_enter(self._role.lanes[origin], promised_us, latest_us):
             self._held_back.discard(origin)
         elif origin not in self._held_back:
             self._held_back.add(origin)
@@ -135,16 +134,9 @@ class Entering:
             self._process.observer.holds_back()
         return origin not in self._held_back
 
-    def told(self, reader: str, said: say.Acknowledgement) -> None:
-        """How far the slowest origin is for this reader."""
-        if said.stream in self._horizons:
-            event = horizons.SlowestTold(reader=reader, time_us=said.slowest_us)
-            self._told[said.stream] = self._horizons[said.stream].handle(self._told[said.stream], event)
-
     def _waits_for_others(self, push: say.Push, copy: Copy) -> bool:
         """Whether the entry, or one before it, is beyond the horizon."""
-        source = self._role.lanes[push.origin]
-        if source not in self._horizons or push.place <= copy.held:
+        if self._role.horizon_us is None or push.place <= copy.held:
             return False
         if push.place == copy.held + 1:
             last = _last(copy)

@@ -18,6 +18,7 @@ from anabranch.sim.reading import Reading
 from anabranch.sim.rebuilding import Rebuilding
 from anabranch.sim.role import Disk, Protocol, Role
 from anabranch.sim.serving import Serving
+from anabranch.sim.slowest import Slowest
 from anabranch.sim.tape import Tape
 from anabranch.sim.working import Working
 from anabranch.sim.world import MS, World
@@ -34,9 +35,10 @@ class Node:
         self.role: Final = role
         self.process: Final = Process(name, world, network, observer, empty_disk(f"{name}.1", role))
         self._protocol = protocol
-        self._reading = Reading(self.process, role, protocol, news=self._wake, rebuild=self._rebuild)
+        self._slowest = Slowest(role, protocol)
+        self._reading = Reading(self.process, role, protocol, self._slowest, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
-        self._entering = Entering(self.process, role, protocol, on_hole=self._serving.end)
+        self._entering = Entering(self.process, role, protocol, self._slowest, on_hole=self._serving.end)
         self._working = Working(self.process, role)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self.start)
         self.process.on_commit = self._serving.feed
@@ -47,7 +49,7 @@ class Node:
             inlet_states = dict.fromkeys(self.role.upstream, inlets.NEW_READER)
             self.process.disk = replace(self.process.disk, inlets=inlet_states)
         self.process.begin()
-        for part in (self._reading, self._serving, self._entering, self._rebuilding):
+        for part in (self._reading, self._serving, self._slowest, self._entering, self._rebuilding):
             part.forget()
         self._working.begin()
         self.process.tell("starts")
@@ -139,7 +141,7 @@ class Node:
                 self._reading.arrived(sender, message)
             case say.Acknowledgement():
                 self._serving.acknowledged(sender, message)
-                self._entering.told(sender, message)
+                self._slowest.told(sender, message)
             case say.BetweenEntryPoints():
                 self._entering.heard(message.origin, message.message)
             case say.Register():

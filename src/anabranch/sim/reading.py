@@ -14,6 +14,7 @@ from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
+from anabranch.sim.slowest import Slowest
 from anabranch.sim.world import MS
 
 ORPHANED_US: Final = 4_000 * MS
@@ -28,6 +29,7 @@ class Reading:
         process: Process,
         role: Role,
         protocol: Protocol,
+        slowest: Slowest,
         *,
         news: Callable[[str], None],
         rebuild: Callable[[str], None],
@@ -35,6 +37,7 @@ class Reading:
         self._process = process
         self._role = role
         self._protocol = protocol
+        self._slowest = slowest
         self._news = news
         self._rebuild = rebuild
         self._inlets = {stream: protocol.inlet(stream, role.origins[stream]) for stream in role.upstream}
@@ -95,7 +98,8 @@ class Reading:
         if self._role.horizon_us is None:
             return 0
         inlets_now = self._process.disk.inlets
-        return slowest_of((self._role.origins[stream], inlets_now[stream].punctuations) for stream in inlets_now)
+        own = ((self._role.origins[stream], inlet.punctuations) for stream, inlet in inlets_now.items())
+        return slowest_of(own, self._slowest.to_pass_on())
 
     def _ask(self, stream: str, copy: str) -> None:
         inlet = self._process.disk.inlets[stream]

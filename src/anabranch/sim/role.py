@@ -95,6 +95,15 @@ class Role:
         return tape.held >= FULL * self.limit
 
     @property
+    def fragments(self) -> Mapping[str, tuple[str, ...]]:
+        """Per stream that is read elsewhere, the replicas that do. A client is none: nothing waits there."""
+        found = {
+            stream: tuple(reader for reader in readers if reader not in self.clients)
+            for stream, readers in self.readers.items()
+        }
+        return {stream: replicas for stream, replicas in found.items() if replicas}
+
+    @property
     def stage_readers(self) -> list[str]:
         """The stages as readers of the node's own logs and journals."""
         return [stage_reader(stage) for stage in self.stages]
@@ -110,6 +119,8 @@ class Protocol:
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
     horizon: type[Horizon] = Horizon
+    passes_slowest: bool = True
+    """Whether a node passes on how far the slowest origin is for those that read it."""
     keeps_clients: bool = True
     """Whether a new leader of an owned lane knows its clients again."""
     forgets_entries: bool = True

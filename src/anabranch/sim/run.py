@@ -174,7 +174,8 @@ class _Run:
         ]
         if horizon_us is not None:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
-            watchers.append(Ahead(self._agreement, tuple(LANES), horizon_us))
+            origins_of = roles[CLIENT].origins
+            watchers.append(Ahead(self._agreement, tuple(LANES), (JOINERS, SUMMERS), origins_of, horizon_us))
         self._observer = Observer(self._world, watchers)
         self._network = Network(self._world)
         self._closes = horizon_us is not None

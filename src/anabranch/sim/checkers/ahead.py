@@ -1,41 +1,67 @@
-"""No lane runs ahead: its rows are within the horizon of what all lanes have promised, or it was the slowest itself.
+"""No lane runs ahead: its rows are within the horizon of what every fragment has heard of all origins, or it was the
+slowest itself.
 
-What waits at a Join or a window waits for the slowest lane, so this bounds it.
+What waits at a Join or a window waits for the slowest lane, or for a layer that has fallen behind, so this bounds it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from anabranch.core.horizon import is_slowest, slowest_of
 from anabranch.sim.checkers.agreement import Agreement
 from anabranch.sim.observer import Broken
 from anabranch.sim.tape import Tape
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anabranch.sim.role import Disk
 
 
 class Ahead:
-    """Looks at what was newly released by anyone, as ``agreement`` has it: it must be told first."""
+    """Looks at what was newly released by anyone, as ``agreement`` has it: it must be told first. ``fragments`` are the
+    replicas of each, ``origins`` those of each stream."""
 
-    def __init__(self, agreement: Agreement, lanes: tuple[str, ...], horizon_us: int) -> None:
+    def __init__(
+        self,
+        agreement: Agreement,
+        lanes: Sequence[str],
+        fragments: Sequence[tuple[str, ...]],
+        origins: Mapping[str, tuple[str, ...]],
+        horizon_us: int,
+    ) -> None:
         self._agreement = agreement
         self._promised = dict.fromkeys(lanes, 0)
         self._seen = dict.fromkeys(lanes, 0)
+        self._fragment_of = {replica: number for number, replicas in enumerate(fragments) for replica in replicas}
+        self._reached = [0] * len(fragments)
+        """Per fragment, the furthest that any of its replicas has ever heard of all origins."""
+        self._inlets: dict[str, object] = {}
+        self._origins = origins
         self._horizon_us = horizon_us
 
     def stored(self, node: str, disk: Disk) -> None:
+        fragment = self._fragment_of.get(node)
+        if fragment is not None and self._inlets.get(node) is not disk.inlets:
+            self._inlets[node] = disk.inlets
+            own = ((self._origins[stream], inlet.punctuations) for stream, inlet in disk.inlets.items())
+            self._reached[fragment] = max(self._reached[fragment], slowest_of(own))
         for lane in disk.lanes:
-            released = self._agreement.released[lane]
-            if len(released) == self._seen[lane]:
-                continue
-            for entry in released[self._seen[lane] :]:
-                slowest_us = min(self._promised.values())
-                latest_us = max((each.stime for each in entry.tuples), default=0)
-                if self._promised[lane] > slowest_us and latest_us > slowest_us + self._horizon_us:
-                    raise Broken(f"{lane} has a row at {latest_us}, and the slowest lane has promised {slowest_us}.")
-                self._promised[lane] = entry.promise_us
-            self._seen[lane] = len(released)
+            self._look_at(lane)
+
+    def _look_at(self, lane: str) -> None:
+        released = self._agreement.released[lane]
+        if len(released) == self._seen[lane]:
+            return
+        slowest_us = min(self._reached)
+        for entry in released[self._seen[lane] :]:
+            latest_us = max((each.stime for each in entry.tuples), default=0)
+            if not is_slowest(self._promised[lane], slowest_us) and latest_us > slowest_us + self._horizon_us:
+                raise Broken(f"{lane} has a row at {latest_us}, and the slowest is at {slowest_us}.")
+            self._promised[lane] = entry.promise_us
+        self._seen[lane] = len(released)
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
         """Nothing to see: what was stored is looked at."""
