@@ -31,7 +31,6 @@ Columns = Mapping[str, str]
 
 NO_SCALES: Mapping[str, int] = {}
 Group = tuple[object, ...]
-Row = dict[str, Any]
 Emitted = dict[int, list[Tuple]]
 Promises = dict[str, int]
 
@@ -63,12 +62,9 @@ class ReferenceBox(ABC):
         return min(self._promised[port].values(), default=0)
 
     def _check_promises(self, port: int, tuples: Sequence[Tuple]) -> None:
-        promised = self._promised[port]
         for each in tuples:
-            if each.origin not in promised:
-                check(False, f"A tuple of {each.origin!r} came where it does not reach.")
-            if each.stime < promised[each.origin]:  # asked first: the message is long, and there are many tuples
-                check(False, f"{each} is below the punctuation of its origin.")
+            check(each.origin in self._promised[port], f"A tuple of {each.origin!r} came where it does not reach.")
+            check(each.stime >= self._promised[port][each.origin], f"{each} is below the punctuation of its origin.")
 
 
 class FilterBox(ReferenceBox):
@@ -184,20 +180,17 @@ class JoinBox(ReferenceBox):
         self._name = box.name
         self._within_us = box.within_us
         self._on = compile_expression(parse(box.on), {name.lower(): type_ for name, type_ in self.columns.items()})
-        self._buffers: tuple[list[tuple[Tuple, Row]], list[tuple[Tuple, Row]]] = ([], [])
+        self._buffers: tuple[list[Tuple], list[Tuple]] = ([], [])
 
     def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
         self._check_promises(port, tuples)
         made: list[Tuple] = []
         for each in tuples:
-            row = _row(each)
-            for other, others_row in self._buffers[1 - port]:
-                if abs(each.stime - other.stime) >= self._within_us:
-                    continue
-                both = row | others_row if port == 0 else others_row | row
-                if self._on.of(both) is True:
-                    made.append(self._concatenate(each, other) if port == 0 else self._concatenate(other, each))
-            self._buffers[port].append((each, row))
+            for other in self._buffers[1 - port]:
+                left, right = (each, other) if port == 0 else (other, each)
+                if abs(left.stime - right.stime) < self._within_us and self._on.of(_row(left) | _row(right)) is True:
+                    made.append(self._concatenate(left, right))
+            self._buffers[port].append(each)
         return {0: made}
 
     def _concatenate(self, left: Tuple, right: Tuple) -> Tuple:
@@ -211,7 +204,7 @@ class JoinBox(ReferenceBox):
     def punctuate(self, port: int, promises: Mapping[str, int]) -> Emitted:
         super().punctuate(port, promises)
         oldest = self._smallest(port) - self._within_us
-        self._buffers[1 - port][:] = [kept for kept in self._buffers[1 - port] if kept[0].stime >= oldest]
+        self._buffers[1 - port][:] = [each for each in self._buffers[1 - port] if each.stime >= oldest]
         return {}
 
     def promises(self) -> Promises:
@@ -276,8 +269,7 @@ class AggregateBox(WindowBox):
         for each in tuples:
             group = self._group(each)
             for window in self._windows_of(each.stime):
-                if window[1] <= self.watermark_us:
-                    check(False, f"{each} belongs to a window that is closed.")
+                check(window[1] > self.watermark_us, f"{each} belongs to a window that is closed.")
                 self._windows.setdefault(window, {}).setdefault(group, []).append(each)
         return {}
 
@@ -349,7 +341,7 @@ def _scope(columns: Columns) -> dict[str, str]:
     return {name.lower(): type_ for name, type_ in columns.items()} | {STIME: "timestamp"}
 
 
-def _row(each: Tuple) -> Row:
+def _row(each: Tuple) -> dict[str, Any]:
     return {name.lower(): value for name, value in each.values.items()} | {STIME: each.stime}
 
 

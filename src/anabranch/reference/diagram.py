@@ -23,7 +23,6 @@ class ReferenceRun:
 
     def __init__(self, diagram: Diagram) -> None:
         self._diagram = diagram
-        self._order = [box for box in order(diagram) if not isinstance(box, Source)]
         self._boxes = make_boxes(diagram)
         self._readers = readers(diagram)
         self._passed: defaultdict[Arrow, list[Tuple]] = defaultdict(list)
@@ -38,7 +37,9 @@ class ReferenceRun:
         for origin, time in punctuations.items():
             check(time >= promised[origin], f"The punctuation of {origin!r} went back to {time}.")
             promised[origin] = time
-        for box in self._order:
+        for box in order(self._diagram):
+            if isinstance(box, Source):
+                continue
             for port, arrow in enumerate(box.inputs):
                 self._emit(box.name, self._boxes[box.name].punctuate(port, self._promises[arrow.box]))
             self._promises[box.name] = self._boxes[box.name].promises()

@@ -12,7 +12,6 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any, Final
 
 import sqlglot
@@ -47,11 +46,11 @@ def parse(text: str) -> exp.Expr:
     return tree
 
 
-@lru_cache(maxsize=256)
-def parse_select(columns: str) -> tuple[exp.Expr, ...]:
-    """The expressions of a select list, aliases included. They are read only: whoever asks again gets the same ones."""
+def parse_select(columns: str) -> list[exp.Expr]:
+    """The expressions of a select list, aliases included."""
     select = sqlglot.parse_one("SELECT " + columns, dialect="spark")
-    return tuple(select.expressions)
+    expressions: list[exp.Expr] = select.expressions
+    return expressions
 
 
 def compile_expression(node: exp.Expr, scope: Scope, hook: Hook | None = None) -> Typed:

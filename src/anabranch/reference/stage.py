@@ -35,11 +35,7 @@ class StageReference:
         self._boxes = make_boxes(diagram)
         self._read = dict(_read(diagram, stage))
         computed = {box.name for box in boxes_of(diagram, stage)} - {arrow.box for arrow in self._read}
-        self._members = [
-            (box, [Arrow(box.name, port) for port in range(ports(box))])
-            for box in order(diagram)
-            if box.name in computed
-        ]
+        self._members = [box for box in order(diagram) if box.name in computed]
         self._origins = {arrow: origins(diagram, arrow) for arrow in self._read}
         self._late_promises: dict[Arrow, Promises] = {}
         self._watermark_us = 0
@@ -52,9 +48,11 @@ class StageReference:
             emitted.setdefault(arrow.box, {})[arrow.port] = list(tuples.get(stream, ()))
             promised = punctuations.get(stream, {})
             promises[arrow] = {origin: promised.get(origin, 0) for origin in self._origins[arrow]}
-        for box, made in self._members:
+        for box in self._members:
             emitted[box.name] = self._work(box, emitted, promises)
-            promises |= dict.fromkeys(made, self._boxes[box.name].promises())
+            promises |= dict.fromkeys(
+                [Arrow(box.name, port) for port in range(ports(box))], self._boxes[box.name].promises()
+            )
         result = BatchResult(
             emitted={each.stream: emitted[each.arrow.box].get(each.arrow.port, []) for each in self._stage.targets},
             punctuations={origin: time for origin, time in promises[self._root].items() if time},
