@@ -37,7 +37,7 @@ class Disk:
     """At an entry point, by origin."""
 
     def with_tape(self, tape: Tape) -> Disk:
-        return self if self.tapes[tape.name] is tape else self._but(tapes={**self.tapes, tape.name: tape})
+        return self if self.tapes.get(tape.name) is tape else self._but(tapes={**self.tapes, tape.name: tape})
 
     def with_inlet(self, stream: str, inlet: InletState) -> Disk:
         return self._but(inlets={**self.inlets, stream: inlet})
