@@ -19,9 +19,9 @@ def sim(
 ) -> None:
     """Watch replicas race under simulated faults.
 
-    The rules that nodes go by run under a simulated clock, network and disk: two sources, three entry points, two layers
-    of two replicas, a client. What every node has durably is compared all the time with a run without faults. The same seed
-    gives the same trace, to the byte. Exit code 1 if a guarantee did not hold.
+    The rules that nodes go by run under a simulated clock, network and disk: two sources, three entry points, two
+    layers of two replicas, a client. What every node has durably is compared all the time with a run without faults.
+    The same seed gives the same trace, to the byte. Exit code 1 if a guarantee did not hold.
 
     \b
     Examples:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from anabranch.core import inlet as inlets
@@ -47,7 +46,7 @@ class Node:
     def start(self) -> None:
         if not self._protocol.keeps_inlets:
             inlet_states = dict.fromkeys(self.role.upstream, inlets.NEW_READER)
-            self.process.disk = replace(self.process.disk, inlets=inlet_states)
+            self.process.disk = self.process.disk._replace(inlets=inlet_states)
         self.process.begin()
         for part in (self._reading, self._serving, self._slowest, self._entering, self._rebuilding):
             part.forget()
@@ -69,7 +68,7 @@ class Node:
         if lose_disk:
             life = self._rebuilding.new_life()
             lost: LaneCopy[say.Pushed] = LaneCopy.lost(self.name, self._rebuilding.births)
-            self.process.disk = replace(empty_disk(life, self.role), lanes=dict.fromkeys(self.role.lanes, lost))
+            self.process.disk = empty_disk(life, self.role)._replace(lanes=dict.fromkeys(self.role.lanes, lost))
             self.process.observer.lost(self.name)
 
     # --- how it is -------------------------------------------------------------------------------------------------
