@@ -39,7 +39,7 @@ class Node:
         self._serving = Serving(self.process, role, protocol)
         self._entering = Entering(self.process, role, protocol, self._slowest, on_hole=self._serving.end)
         self._working = Working(self.process, role)
-        self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self.start)
+        self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self._open)
         self.process.on_commit = self._serving.feed
         network.attach(name, self._receive, self._lost)
 
@@ -114,6 +114,11 @@ class Node:
     def _close(self) -> None:
         self._reading.forget()
         self._serving.end()
+
+    def _open(self) -> None:
+        """With the state of a peer. Who asked before the rebuild may have been answered since, and is told again."""
+        self._serving.end()
+        self.start()
 
     # --- messages --------------------------------------------------------------------------------------------------
 
