@@ -186,12 +186,13 @@ class Inlet:
             return state, [SubscribeAgain(copy=event.copy)]
         last_id = event.first_id + len(event.header) - 1
         take, remembered = self._first_arrivals(state, event.header, seen)
-        copy = replace(
-            copy,
+        copy = CopyState(
             position=Position(event.incarnation, max(last_id, copy.position.id)),
             promises=_largest(copy.promises, event.promises),
+            floors=copy.floors,
         )
-        state = replace(state, copies={**state.copies, event.copy: copy}, remembered=remembered)
+        copies = {**state.copies, event.copy: copy}
+        state = InletState(copies=copies, punctuations=state.punctuations, remembered=remembered)
         return self._raised(state, take, acknowledge=event.copy)
 
     def _first_arrivals(self, state: InletState, header: Header, seen: int) -> tuple[npt.NDArray[np.int64], Identities]:

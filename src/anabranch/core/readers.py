@@ -179,7 +179,8 @@ class Readers:
         cut_off = known.cut_off and _lacks(event.punctuations, known.floors)
         if acknowledged == known.acknowledged and cut_off == known.cut_off:
             return state  # it says again what it said before
-        return _with_reader(state, event.reader, replace(known, acknowledged=acknowledged, cut_off=cut_off))
+        reader = Reader(life=known.life, acknowledged=acknowledged, floors=known.floors, cut_off=cut_off)
+        return _with_reader(state, event.reader, reader)
 
     def _subscribed(self, state: ReadersState, event: ReaderSubscribed) -> Step:
         known = state.readers.get(event.reader, Reader(floors=state.trimmed))

@@ -29,6 +29,11 @@ IDENTITY_TYPES: Final = ("string", "bigint", "bigint")
 """The types of an identity that is hashed into another: origin, stream time in microseconds, tid."""
 
 
+_IS_NULL: Final = struct.pack("<i", 1)
+_IS_THERE: Final = struct.pack("<i", 0)
+"""The flag that is hashed before each part."""
+
+
 def label(kind: str, box: str, types: Sequence[str]) -> str:
     """The first thing hashed: which box, of which kind, over how many parts of which types."""
     return f"{kind}:{box}({','.join(types)})"
@@ -38,9 +43,10 @@ def identity_hash(kind: str, box: str, parts: Sequence[Part]) -> int:
     """The ``_tid`` of a tuple that ``box`` made from ``parts``, as a signed 64-bit integer."""
     value = _hash(label(kind, box, [part[0] for part in parts]).encode(), SPARK_SEED)
     for type_name, part in parts:
-        value = _hash(struct.pack("<i", part is None), value)
-        if part is not None:
-            value = _hash(_encode(type_name, part), value)
+        if part is None:
+            value = _hash(_IS_NULL, value)
+        else:
+            value = _hash(_encode(type_name, part), _hash(_IS_THERE, value))
     return value - (1 << 64) if value >= 1 << 63 else value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Final
 
 from anabranch.core import inlet as inlets
@@ -40,14 +39,14 @@ class Node:
         self._serving = Serving(self.process, role, protocol)
         self._entering = Entering(self.process, role, protocol, self._slowest, on_hole=self._serving.end)
         self._working = Working(self.process, role)
-        self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self.start)
+        self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self._open)
         self.process.on_commit = self._serving.feed
         network.attach(name, self._receive, self._lost)
 
     def start(self) -> None:
         if not self._protocol.keeps_inlets:
             inlet_states = dict.fromkeys(self.role.upstream, inlets.NEW_READER)
-            self.process.disk = replace(self.process.disk, inlets=inlet_states)
+            self.process.disk = self.process.disk._replace(inlets=inlet_states)
         self.process.begin()
         for part in (self._reading, self._serving, self._slowest, self._entering, self._rebuilding):
             part.forget()
@@ -69,7 +68,7 @@ class Node:
         if lose_disk:
             life = self._rebuilding.new_life()
             lost: LaneCopy[say.Pushed] = LaneCopy.lost(self.name, self._rebuilding.births)
-            self.process.disk = replace(empty_disk(life, self.role), lanes=dict.fromkeys(self.role.lanes, lost))
+            self.process.disk = empty_disk(life, self.role)._replace(lanes=dict.fromkeys(self.role.lanes, lost))
             self.process.observer.lost(self.name)
 
     # --- how it is -------------------------------------------------------------------------------------------------
@@ -115,6 +114,11 @@ class Node:
     def _close(self) -> None:
         self._reading.forget()
         self._serving.end()
+
+    def _open(self) -> None:
+        """With the state of a peer. Who asked before the rebuild may have been answered since, and is told again."""
+        self._serving.end()
+        self.start()
 
     # --- messages --------------------------------------------------------------------------------------------------
 

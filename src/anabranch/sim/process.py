@@ -57,10 +57,13 @@ class Process:
         self._durable_at = max(self._durable_at, self.world.now_us + delay_us)
 
         def commit() -> None:
-            self.observer.committed(self.name, self.disk, disk)
-            self.disk = disk
+            news = disk is not self.disk
+            if news:
+                self.observer.committed(self.name, self.disk, disk)
+                self.disk = disk
             then()
-            self.on_commit()
+            if news:
+                self.on_commit()
 
         self.later(self._durable_at - self.world.now_us, commit)
 

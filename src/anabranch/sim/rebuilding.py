@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
 
 from anabranch.core import rebuild
@@ -91,7 +90,7 @@ class Rebuilding:
     def _install(self, snapshot: say.Snapshot, life: str) -> None:
         theirs: Disk = snapshot.disk
         tapes = {name: tape.begun_anew(f"{self._process.name}.{self.births}") for name, tape in theirs.tapes.items()}
-        disk = replace(theirs, life=life, tapes=tapes)
+        disk = theirs._replace(life=life, tapes=tapes)
 
         def installed() -> None:
             self._process.tell(f"has the state of {snapshot.life}, as {life}")

@@ -8,6 +8,7 @@ from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
+from anabranch.sim.tape import Tape
 
 
 class Serving:
@@ -17,6 +18,8 @@ class Serving:
         self._protocol = protocol
         self._kept = frozenset(role.stage_readers) | role.clients
         """Who is never cut off."""
+        self._untrimmed: dict[str, Tape] = {}
+        """Per stream, what was looked at and had nothing to trim: it has nothing while it is the same."""
         self._serving: dict[tuple[str, str], tuple[int, int]] = {}
         """Per reader and stream, the first tuple that it wants, and the last segment that it was sent."""
 
@@ -99,6 +102,8 @@ class Serving:
     def trim(self) -> None:
         disk = self._process.memory
         for stream, tape in disk.tapes.items():
+            if self._untrimmed.get(stream) is tape:
+                continue
             trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=self._kept))
             for action in actions:
                 if isinstance(action, logs.CutOff):
@@ -109,4 +114,6 @@ class Serving:
                 elif isinstance(action, logs.TrimThrough):
                     self._process.observer.trimmed(self._process.name, stream, trimmed, action.last_id)
             disk = disk.with_tape(trimmed)
+            if not actions:
+                self._untrimmed[stream] = trimmed
         self._process.transact(disk, lambda: None)  # with what was acknowledged since the last one

@@ -6,7 +6,9 @@ A transaction of the simulated disk replaces one value by another, so a crash is
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
 
 from anabranch.core.readers import (
     Action,
@@ -21,8 +23,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.reference.tuples import Tuple
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     seq: int
     first_id: int
     tuples: tuple[Tuple, ...]
@@ -34,12 +35,11 @@ class Segment:
         return self.first_id + len(self.tuples) - 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tape:
+class Tape(NamedTuple):
     name: str
     readers: ReadersState
     segments: tuple[Segment, ...] = ()
-    trimmed_promises: Punctuations = field(default_factory=dict)
+    trimmed_promises: Punctuations = MappingProxyType({})
     end_seq: int = 0
 
     @classmethod
@@ -71,7 +71,7 @@ class Tape:
         for each in tuples:
             tops[each.origin] = max(each.stime, tops.get(each.origin, 0))
         state, _ = Readers(self.name).handle(self.readers, SegmentAppended(last_id=segment.last_id, tops=tops))
-        return self._but(state, segments=(*self.segments, segment), end_seq=segment.seq)
+        return self._replace(readers=state, segments=(*self.segments, segment), end_seq=segment.seq)
 
     def handle(self, event: Event) -> tuple[Tape, list[Action]]:
         """What the core says to an event about the readers, trimming carried out."""
@@ -83,24 +83,7 @@ class Tape:
                 segments, promises = segments[len(gone) :], gone[-1].promises if gone else {}
         if state is self.readers and segments is self.segments:
             return self, actions
-        return self._but(state, segments=segments, trimmed_promises=promises), actions
-
-    def _but(
-        self,
-        readers: ReadersState,
-        *,
-        segments: tuple[Segment, ...],
-        trimmed_promises: Punctuations | None = None,
-        end_seq: int | None = None,
-    ) -> Tape:
-        """What ``replace`` does, in a third of its time."""
-        return Tape(
-            name=self.name,
-            readers=readers,
-            segments=segments,
-            trimmed_promises=self.trimmed_promises if trimmed_promises is None else trimmed_promises,
-            end_seq=self.end_seq if end_seq is None else end_seq,
-        )
+        return self._replace(readers=state, segments=segments, trimmed_promises=promises), actions
 
     def promises_at(self, last_id: int) -> Punctuations:
         """What had been promised when tuple ``last_id`` was the last one, later promises without tuples included."""
@@ -120,6 +103,11 @@ class Tape:
             seq = segment.seq
         return seq
 
+    def last_id_at(self, seq: int) -> int:
+        """The last tuple up to this segment, be it that all of them are gone."""
+        index = min(len(self.segments), seq - (self.end_seq - len(self.segments)))
+        return self.segments[index - 1].last_id if index > 0 else self.readers.trimmed_id
+
     def between(self, after_seq: int, to_seq: int) -> tuple[Segment, ...]:
         if after_seq >= to_seq:
             return ()
@@ -128,7 +116,7 @@ class Tape:
 
     def begun_anew(self, incarnation: str) -> Tape:
         """The same contents and readers under another incarnation."""
-        return replace(self, readers=replace(self.readers, incarnation=incarnation))
+        return self._replace(readers=replace(self.readers, incarnation=incarnation))
 
     def with_hole(self, incarnation: str, floors: Punctuations) -> Tape:
         """Some tuples below these times will never come: no reader, known or not, is vouched for below them."""
@@ -137,7 +125,7 @@ class Tape:
             for name, reader in self.readers.readers.items()
         }
         trimmed = _largest(self.readers.trimmed, floors)
-        return replace(self, readers=replace(self.readers, incarnation=incarnation, readers=readers, trimmed=trimmed))
+        return self._replace(readers=replace(self.readers, incarnation=incarnation, readers=readers, trimmed=trimmed))
 
 
 def _largest(one: Punctuations, other: Punctuations) -> Punctuations:

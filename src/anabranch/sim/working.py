@@ -104,8 +104,7 @@ class Working:
         disk = self._process.memory.with_checkpoint(stage.name, checkpoint)
         for stream in stage.inputs:
             tape = disk.tapes[stream]
-            read = [segment.last_id for segment in tape.segments if segment.seq <= checkpoint.offsets[stream]]
-            position = Position(tape.readers.incarnation, max(read, default=tape.readers.trimmed_id))
+            position = Position(tape.readers.incarnation, tape.last_id_at(checkpoint.offsets[stream]))
             tape, _ = tape.handle(logs.ReaderSubscribed(reader=stage_reader(stage), life=LOCAL, position=position))
             disk = disk.with_tape(tape)
         self._step(stage, disk, lambda: self._work(stage))

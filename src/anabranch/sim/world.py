@@ -33,8 +33,9 @@ class World:
         heapq.heappush(self._queue, (self.now_us + max(0, delay_us), self._count, happening))
 
     def run_until(self, time_us: int) -> None:
-        while self._queue and self._queue[0][0] <= time_us:
-            self.now_us, _, happening = heapq.heappop(self._queue)
+        queue = self._queue
+        while queue and queue[0][0] <= time_us:
+            self.now_us, _, happening = heapq.heappop(queue)
             happening()
         self.now_us = time_us
 

@@ -15,11 +15,12 @@ def check_transparency(truth: Truth, noted: Sequence[Noted]) -> None:
         before = each.before if isinstance(each, Passed) else frozenset()
         seen: set[Identity] = set()
         for found in each.segment.tuples:
-            if found.identity in seen or found.identity in before:
-                raise Broken(f"{at(each.at_us)} {found.identity} passed {where} twice.")
-            seen.add(found.identity)
-            wanted = truth.tuples[each.stream].get(found.identity)
-            if wanted is found:
+            identity = found.identity
+            if identity in seen or identity in before:
+                raise Broken(f"{at(each.at_us)} {identity} passed {where} twice.")
+            seen.add(identity)
+            wanted = truth.tuples[each.stream].get(identity)
+            if wanted is not None and wanted.values == found.values:
                 continue
             if wanted is None or wanted.content != found.content:
                 raise Broken(f"{at(each.at_us)} {found} came to {where}; without faults it would be {wanted}.")
