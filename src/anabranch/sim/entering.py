@@ -22,6 +22,10 @@ SILENT_US: Final = 2_000 * MS
 """How long a leader may be silent, at least, before somebody asks to lead in its place."""
 
 
+UNRELEASED: Final = 8
+"""Entries of plain clients at most that wait for a majority; who says more is not answered."""
+
+
 class Entering:
     """``slowest`` knows how far the slowest origin is; ``on_hole`` is told of a log that goes on without something that
     its readers may lack."""
@@ -52,6 +56,8 @@ class Entering:
         """Who pushes to a lane here."""
         self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
         """When a leader was last heard of, or one who may become it."""
+        self._candidate_us: dict[str, int] = {}
+        """When it last asked to lead."""
         self._asked_us: dict[str, int] = {}
         """When a peer last asked to be taught."""
         self._held_back: set[str] = set()
@@ -109,7 +115,9 @@ class Entering:
         if self._owning.leads(origin):
             if isinstance(said, say.Say) and self._holds_back(origin, said):
                 self._process.send(client, say.Held(origin=origin, following=said.first))
-            elif not self._role.is_full(self._process.memory.tapes[self._role.lanes[origin]]):
+            elif copy.held - copy.released < UNRELEASED and not self._role.is_full(
+                self._process.memory.tapes[self._role.lanes[origin]]
+            ):
                 self._owning.heard(client, said)
         elif not copy.learns and not isinstance(said, say.Say) and self._nobody_leads(origin, copy):
             self._owning.ask_to_lead(client, said)
@@ -147,6 +155,8 @@ class Entering:
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
         """One transaction: the copy of the lane, and the log with what is released of it."""
+        if isinstance(event, lanes.LeadWanted):
+            self._candidate_us[origin] = self._process.world.now_us
         before = self._process.memory.lanes[origin]
         after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
         after = self._forgetting(before, after)
@@ -219,11 +229,13 @@ class Entering:
 
     def look_after(self) -> None:
         """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
-        silent, or was asked to teach, asks to lead in its place."""
+        silent, or was asked to teach, asks to lead in its place, and again in the next term if it is not heard."""
         for origin, leading in self._leading.items():
             copy = self._process.memory.lanes[origin]
             silent_us = self._process.world.now_us - self._heard_us.get(origin, 0)
-            if leading is not None or copy.learns:
+            if leading is not None and not leading.elected and self._asked_in_vain(origin):
+                self._about_lane(origin, lanes.LeadWanted())
+            elif leading is not None or copy.learns:
                 for peer in self._role.peers:
                     self._about_lane(origin, lanes.PeerReachable(peer=peer))
             elif self._wants_a_leader(origin, copy) and silent_us > SILENT_US + self._process.world.random.randrange(
@@ -231,6 +243,11 @@ class Entering:
             ):
                 self._heard_us[origin] = self._process.world.now_us
                 self._about_lane(origin, lanes.LeadWanted())
+
+    def _asked_in_vain(self, origin: str) -> bool:
+        """Whether it has asked to lead for so long that the votes of this term may be split."""
+        asked_us = self._process.world.now_us - self._candidate_us[origin]
+        return asked_us > SILENT_US and asked_us > SILENT_US + self._process.world.random.randrange(SILENT_US)
 
     def _wants_a_leader(self, origin: str, copy: Copy) -> bool:
         asked_us = self._asked_us.get(origin)

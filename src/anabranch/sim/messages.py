@@ -116,6 +116,7 @@ class Expired:
     """The session is not known, or not any more."""
 
     origin: str
+    session: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, Final
 
 from anabranch.core import inlet as inlets
@@ -80,8 +81,8 @@ class Node:
     def reads(self, stream: str, copy: str) -> bool:
         return self.healthy and self._reading.reads(stream, copy)
 
-    def whole_without(self, lost: str) -> bool:
-        """Whether it has all that it needs to go on when the disk of that node is lost."""
+    def whole_without(self, lost: Set[str]) -> bool:
+        """Whether it has all that it needs to go on when the disks of these nodes are lost."""
         return self.healthy and self._reading.whole_without(lost)
 
     @property

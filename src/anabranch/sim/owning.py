@@ -64,8 +64,8 @@ class Owning:
     def forget(self) -> None:
         self._states: dict[str, LaneState] = {}
         """Of the lanes that are led here, with all that is held."""
-        self._asked: dict[str, list[tuple[str, Said]]] = {}
-        """Who waits for the lead of a lane."""
+        self._asked: dict[str, dict[str, Said]] = {}
+        """Per lane, who waits for its lead, with what was said last."""
         self._waiting: dict[str, list[tuple[int, str, Reply]]] = {}
         """Replies, each with the place that must be released before."""
 
@@ -85,13 +85,14 @@ class Owning:
         state = state if self._protocol.keeps_clients else replace(state, producers={})
         started = EntryPointStarted(now_us=self._now_us())
         self._states[origin], _ = self._lanes[origin].handle(state, started)
-        for client, said in self._asked.pop(origin, []):
+        for client, said in self._asked.pop(origin, {}).items():
             self.heard(client, said)
 
     def ends(self, origin: str) -> None:
-        """Another one leads, or asks to."""
+        """Another one leads, or asks to: whoever waits here goes there."""
         self._states.pop(origin, None)
-        for _, client, _ in self._waiting.pop(origin, []):
+        waiting = [client for _, client, _ in self._waiting.pop(origin, [])]
+        for client in dict.fromkeys((*waiting, *self._asked.pop(origin, {}))):
             self._process.send(client, say.Refused(origin=origin))
 
     def leads(self, origin: str) -> bool:
@@ -99,7 +100,7 @@ class Owning:
 
     def ask_to_lead(self, client: str, said: Said) -> None:
         """For a client that has come here, because nobody leads who could be heard of."""
-        self._asked[said.origin] = [*self._asked.get(said.origin, []), (client, said)]
+        self._asked.setdefault(said.origin, {})[client] = said
         self._lead(said.origin)
 
     # --- what clients say ------------------------------------------------------------------------------------------
@@ -110,7 +111,7 @@ class Owning:
         state, actions = self._lanes[origin].handle(self._states[origin], self._event(client, said))
         refused = next((action for action in actions if isinstance(action, Refuse)), None)
         if refused is not None:
-            self._refuse(client, origin, refused)
+            self._refuse(client, said, refused)
             return
         append = next((action for action in actions if isinstance(action, AppendRows | AppendClose)), None)
         self._states[origin] = state
@@ -158,11 +159,12 @@ class Owning:
         if isinstance(said, say.Say) and (append is None or (isinstance(append, AppendRows) and append.skip)):
             self._process.observer.knows_again()
 
-    def _refuse(self, client: str, origin: str, refused: Refuse) -> None:
+    def _refuse(self, client: str, said: Said, refused: Refuse) -> None:
         if refused.code == SESSION_EXPIRED:
-            self._process.send(client, say.Expired(origin=origin))
+            assert not isinstance(said, say.CloseLane)
+            self._process.send(client, say.Expired(origin=said.origin, session=said.session))
         elif refused.expected is not None:
-            self._process.send(client, say.Held(origin=origin, following=refused.expected))
+            self._process.send(client, say.Held(origin=said.origin, following=refused.expected))
         else:
             raise AssertionError(f"{client} was refused: {refused.message}")
 

@@ -136,7 +136,7 @@ class PlainClient:
             case say.Refused():
                 self._registered = False
                 self._heard_us = self._world.now_us - PATIENCE_US // 2
-            case say.Expired():
+            case say.Expired() if message.session == self._session:
                 self._session = None
                 self._register()
         if self._registered:

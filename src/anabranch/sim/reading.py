@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Final
 
 import numpy as np
@@ -61,10 +61,10 @@ class Reading:
     def reads(self, stream: str, copy: str) -> bool:
         return bool(self._reading.get((stream, copy)))
 
-    def whole_without(self, lost: str) -> bool:
-        """Whether it gets all that it needs from copies other than this one."""
+    def whole_without(self, lost: Set[str]) -> bool:
+        """Whether it gets all that it needs from copies other than these."""
         return all(
-            (live := [copy for copy in self.live(stream) if copy != lost])
+            (live := [copy for copy in self.live(stream) if copy not in lost])
             and not self._inlets[stream].orphaned(self._process.disk.inlets[stream], live)
             for stream in self._role.upstream
         )

@@ -297,7 +297,7 @@ class _Run:
         )
 
     def _works(self, node: Node) -> bool:
-        return not node.process.slow and node.whole_without("nobody")
+        return not node.process.slow and node.whole_without(frozenset())
 
     # --- pushing ---------------------------------------------------------------------------------------------------
 
@@ -415,11 +415,14 @@ class _Run:
         return not any(self._nodes[name].learns for name in ENTRIES if name != lost)
 
     def _survives_without(self, lost: str) -> bool:
-        """Whether each fragment has a replica left that can go on: more than that is not promised."""
-        return all(
-            any(self._nodes[name].whole_without(lost) for name in replicas if name != lost)
-            for replicas in (JOINERS, SUMMERS)
-        )
+        """Whether each fragment has a replica left that can go on, from one that can: no more is promised."""
+        gone = {lost}
+        for replicas in (JOINERS, SUMMERS):
+            left = [name for name in replicas if name != lost and self._nodes[name].whole_without(gone)]
+            if not left:
+                return False
+            gone.update(name for name in replicas if name not in left)
+        return True
 
     def _spoil_link(self, trouble: Trouble) -> None:
         assert trouble.other is not None
