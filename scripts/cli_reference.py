@@ -68,7 +68,7 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \
-`inlets`, `alarms`, `links`, `writers`, `streams` |
+`peers`, `inlets`, `alarms`, `links`, `writers`, `streams` |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
@@ -84,6 +84,7 @@ has, each by name:
 | feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |
 | stage | `state`, `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
+| peer, by node | `state`: there or away; `error` |
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
 | alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
 `end`, and `copies`: each with `rows`, `digest`) |
