@@ -20,6 +20,7 @@ import pytest
 
 from tests.chaos.processes import alive
 from tests.spark import QUICK_JVM
+from tests.waiting import wait_for
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 START_S = 240
@@ -128,9 +129,7 @@ def test_two_shells(tmp_path: Path) -> None:
 
 def test_a_stop_during_the_start_is_clean_too(tmp_path: Path) -> None:
     with running(EXAMPLE, tmp_path / "state", "--master", "local[2]") as node:
-        deadline = time.monotonic() + START_S
-        while not any("starting Spark" in line for line in list(node.lines)) and time.monotonic() < deadline:
-            time.sleep(0.05)
+        wait_for(lambda: any("starting Spark" in line for line in list(node.lines)))
         node.process.send_signal(signal.SIGTERM)
         assert node.wait_end() == 0
         assert node.lines[-1] == "stopped"

@@ -27,7 +27,7 @@ from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, sa
 from tests.chaos.clients import read_stream
 from tests.chaos.processes import QUICK_START, ROOT, START_S, NodeProcess, kill_session, session_tree
 from tests.chaos.run import free_port
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(600)]
 
@@ -90,11 +90,8 @@ class Daemon:
                 command, cwd=directory, env=environment, stdout=output, stderr=output, start_new_session=True
             )
 
-    def wait_says(self, text: str, timeout_s: float = 60) -> None:
-        deadline = time.monotonic() + timeout_s
-        while text not in self._log.read_text():
-            assert time.monotonic() < deadline, self._log.read_text()[-4_000:]
-            time.sleep(0.05)
+    def wait_says(self, text: str) -> None:
+        wait_for(lambda: text in self._log.read_text(), lambda: self._log.read_text()[-4_000:])
 
     def commands(self) -> list[str]:
         return [" ".join(process.cmdline()) for process in session_tree(self._popen.pid)]

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -17,6 +16,7 @@ import pytest
 
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.test_status import NOON_US, a_node, lane
+from tests.waiting import wait_for
 
 Program = Callable[..., subprocess.Popen[bytes]]
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "slow_paths.py")
@@ -199,9 +199,7 @@ def test_ctrl_c_before_the_program_has_loaded_is_silent_too(tmp_path: Path) -> N
     with subprocess.Popen(
         command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": path}, stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
-        deadline = time.monotonic() + 20
-        while not (tmp_path / "loading").exists() and time.monotonic() < deadline:
-            time.sleep(0.01)
+        wait_for((tmp_path / "loading").exists)
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=20) == (b"", b"")
         assert process.returncode == 130

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from anabranch.storage.log import Log
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
 from tests.unit.docs.pages import documented_keys
+from tests.waiting import wait_for
 
 
 class NodeWithoutStages(Node):
@@ -93,10 +93,7 @@ def test_a_log_that_is_full_at_the_start_is_trimmed_before_the_first_batch_is_th
         push(node, 1_000)
     with store.transaction() as transaction:
         transaction.acknowledge("s", "fast", log.end_seq())
-    deadline = time.monotonic() + 10
-    while log.is_full() and time.monotonic() < deadline:
-        log.wait_beyond(log.end_seq(), 0.05)
-    assert not log.is_full()
+    wait_for(lambda: not log.is_full())
     assert log.cut_off() == {"dead"}
 
 
