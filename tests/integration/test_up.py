@@ -31,10 +31,22 @@ class Shell:
         self.file = write(folder)
         self.plan: Plan = load_plan(self.file)
         self.out = folder / "out"
+        self.script = folder / "faults.toml"
+        self.script.write_text('steps = [{at = "0s", do = "cut", between = ["a", "c"]}]')
         self._environment = {**os.environ, "TMPDIR": str(folder)}
         with self.out.open("w") as out:
             self.up = subprocess.Popen(
-                [sys.executable, "-m", "anabranch.cli", "up", str(self.file), "--for", "10m"],
+                [
+                    sys.executable,
+                    "-m",
+                    "anabranch.cli",
+                    "up",
+                    str(self.file),
+                    "--for",
+                    "10m",
+                    "--faults",
+                    str(self.script),
+                ],
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
@@ -85,6 +97,8 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 def test_up(shell: Shell) -> None:
     wait_for(lambda: "all nodes run" in shell.out.read_text() or shell.up.poll() is not None, shell.out.read_text)
+    wait_for(lambda: shell.link("c", "a") == "cut")  # by its script
+    assert shell.says("fault", "heal", "a", "c") == "a - c: heal\n"
     shell.push("a", 0, 10)
     shell.push("b", 100, 110)
     wait_for(lambda: len(shell.even()) == 10)
@@ -94,7 +108,7 @@ def test_up(shell: Shell) -> None:
     assert {stream: streams[stream]["readers"]["c"][copy]["first"] for stream, copy in
             (("numbers", "a"), ("others", "b"))} == {"numbers": 10, "others": 10}  # fmt: skip
 
-    assert shell.says("fault", "cut", "a", "c") == "a - c: cut\n"
+    assert shell.says("fault", "run", str(shell.script)).strip().endswith("a - c: cut")
     shell.push("a", 20, 30)
     shell.push("b", 110, 120)
     wait_for(lambda: len(shell.even()) == 15)
