@@ -113,7 +113,7 @@ def _run_processes(
             starting = any(plan.nodes[name].role for name, state in states.items() if state == "starting")
             if for_us is not None and end is None and not starting:
                 end = time.monotonic() + for_us / 1_000_000
-            if steps is not None and script is None and "starting" not in states:
+            if steps is not None and script is None and not starting:
                 script = FaultRun(steps, plan, hurt_node=faults.handle, tell=scene.tell_fault)
             if script is not None:
                 script.advance()
