@@ -99,7 +99,8 @@ And `status --deployment`:
 | of each | keys |
 |---|---|
 | node of a deployment | `state`: as above, or unreachable; where `anabranch up` runs it also paused, killed, ended; \
-`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, `error` |
+`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, \
+`alarms`, `error` |
 | query | `mode`, `fragments`, `streams` |
 | fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
 | stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \

@@ -40,15 +40,29 @@ def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None
 
 
 def troubles(found: Mapping[str, Any]) -> Iterator[str]:
-    """What went wrong, a sentence each."""
+    """What went wrong, a sentence each. That a node does not answer which was hurt on purpose is no news."""
     for name, node in found["nodes"].items():
-        if node["error"]:
+        if node["error"] and node["state"] not in ("killed", "paused"):
             yield f"node {name}: {node['error']}"
+        for alarm in alarms(node["alarms"]):
+            yield f"{alarm}; found by {name}"
     for query in found["queries"].values():
         for fragment, facts in query["fragments"].items():
             for node, copy in facts["copies"].items():
                 if copy["error"]:
                     yield f"{fragment} on {node}: {copy['error']}"
+
+
+def alarms(streams: Mapping[str, Any]) -> Iterator[str]:
+    """Of the copies of each stream that differ: how often, and where for the last time."""
+    for name, facts in streams.items():
+        latest = facts["latest"][-1]
+        differ = " and ".join(f"{copy} ({each['rows']:,} rows)" for copy, each in latest["copies"].items())
+        intervals = "1 interval" if facts["count"] == 1 else f"{facts['count']:,} intervals, the latest"
+        yield (
+            f"ALARM: copies of {name} differ in {intervals} from {latest['start']} to {latest['end']}, tuples of "
+            f"{latest['origin']}: {differ}"
+        )
 
 
 def _does(node: Mapping[str, Any]) -> str:

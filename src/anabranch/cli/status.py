@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from anabranch.cli import completing
+from anabranch.cli import completing, overview
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
 from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
@@ -69,7 +69,6 @@ def status(
 
 
 def _deployment_status(file: Path | None, *, as_json: bool) -> None:
-    from anabranch.cli import overview
     from anabranch.deploy.looking import look
 
     found = look(file)
@@ -115,7 +114,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     head = Text(f"query {found['query']} at {found['address']}: ").append_text(_state(found["state"]))
     head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
     console.print(head)
-    print_table(console, _sources(found["sources"]))
+    if found["sources"]:
+        print_table(console, _sources(found["sources"]))
     if found.get("peers"):
         print_table(console, _shared_lanes(found["sources"]))
     if found.get("feeds"):
@@ -128,8 +128,9 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         print_table(console, _writers(found["writers"]))
     print_table(console, _streams(found["streams"]))
     console.print()
-    lane = slowest_lane(found)
-    _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
+    if found["sources"]:
+        lane = slowest_lane(found)
+        _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
     if found.get("executors") == 0:
         words = "Batches wait for executors: the cluster needs workers with free cores and memory."
         _say(console, words, Tone.waits)
@@ -149,13 +150,7 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, peer in found.get("peers", {}).items():
         if peer["error"]:
             yield f"entry point {name} is away: {peer['error']}"
-    for name, alarms in found.get("alarms", {}).items():
-        latest = alarms["latest"][-1]
-        differ = " and ".join(f"{copy} ({each['rows']:,} rows)" for copy, each in latest["copies"].items())
-        yield (
-            f"ALARM: copies of {name} differ in {alarms['count']:,} intervals, the latest from {latest['start']} to "
-            f"{latest['end']}, tuples of {latest['origin']}: {differ}"
-        )
+    yield from overview.alarms(found.get("alarms", {}))
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
             yield f"feed of {name}: {feed['error']}"

@@ -104,11 +104,13 @@ def _node(node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known
         "writes": list(role.writers) if role else [],
         "uptime_s": None,
         "rows_in": None,
+        "alarms": {},
         "error": str(said) if isinstance(said, AnabranchError) else None,
     }
     if isinstance(said, Mapping):
         rows_in = sum(source["rows_in"] for source in said["sources"].values())
         facts |= {"state": said["state"], "uptime_s": said["uptime_s"], "rows_in": rows_in}
+        facts["alarms"] = said.get("alarms", {})  # a node that waits for a query has none
         facts["error"] = None if said["intake"] == "open" else said["intake"]
     return facts
 

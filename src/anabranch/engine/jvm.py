@@ -37,11 +37,15 @@ _NOISE: Final = (
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
+_UNFINISHED: Final = re.compile(rb"Traceback \(most recent call last\):\n(?:  .*\n)*.*\Z")
+"""A traceback that is just being written, line by line: what it is about stands in its last line."""
+
 _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 """A line of a Java stack trace: what was thrown is told by the lines between."""
 
 _messages: Path | None = None
 _read_bytes = 0
+_unfinished = b""
 
 
 def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
@@ -77,15 +81,22 @@ def end(wait_s: float) -> None:
 
 
 def new_messages() -> list[str]:
-    """The lines that the JVM and its children wrote since the last call, without those that every start writes."""
-    global _read_bytes
+    """The lines that the JVM and its children wrote since the last call, without those that every start writes.
+
+    A traceback without an end is left for the next call; if there is no more of it then, it is as long as it gets.
+    """
+    global _read_bytes, _unfinished
     if _messages is None or not _messages.exists():
         return []
     with _messages.open("rb+") as file:
         file.seek(_read_bytes)
         text = file.read()
+        found = _UNFINISHED.search(text)
+        open_end = b"" if found is None or found[0] == _unfinished else found[0]
+        _unfinished = open_end
+        text = text[: len(text) - len(open_end)]
         _read_bytes += len(text)
-        if _read_bytes > MESSAGES_BYTES:
+        if _read_bytes > MESSAGES_BYTES and not open_end:
             file.truncate(0)
             _read_bytes = 0
     lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()

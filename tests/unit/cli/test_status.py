@@ -158,6 +158,13 @@ def test_the_lane_that_all_wait_for_is_named(ping: dict[str, Any], load: dict[st
     assert sentence in slowest_lane(a_node(ping=ping, load=load))
 
 
+def test_a_node_without_sources_says_nothing_of_lanes(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = a_node()
+    shown = cli("status", address).stdout
+    assert "sources" not in shown
+    assert "lanes" not in shown
+
+
 def test_copies_that_differ_are_told_as_an_alarm(cli: Cli, node: TalkingNode, address: str) -> None:
     copies = {"mit": {"rows": 7, "digest": "00"}, "wisc": {"rows": 8, "digest": "01"}}
     latest = {"stream": "s", "origin": "ping/0", "start": "12:00:00", "end": "12:00:10", "copies": copies}

@@ -92,4 +92,14 @@ def test_people_see_the_same(found: dict[str, Any]) -> None:
     assert "c paused 127.0.0.1:7003 runs" in " ".join(words)
     assert "box:pairs d b read 5 30 75%" in words
     assert "c away - 10 25%" in words
-    assert [each for each in troubles(found) if "it broke" in each]
+    assert list(troubles(found)) == ["slow on b: it broke"], "that a paused node does not answer is no trouble"
+
+
+def test_copies_that_differ_are_told_with_who_found_it(tmp_path: Path) -> None:
+    copies = {"b": {"rows": 7, "digest": "00"}, "c": {"rows": 8, "digest": "01"}}
+    latest = {"stream": "box:pairs", "origin": "pairs", "start": "12:00:00", "end": "12:00:10", "copies": copies}
+    changed = {"d": said(alarms={"box:pairs": {"count": 1, "latest": [latest]}})}
+    assert list(troubles(overview(plan(tmp_path), changed))) == [
+        "ALARM: copies of box:pairs differ in 1 interval from 12:00:00 to 12:00:10, tuples of pairs: "
+        "b (7 rows) and c (8 rows); found by d"
+    ]

@@ -14,6 +14,7 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "messages"
     monkeypatch.setattr(jvm, "_messages", path)
     monkeypatch.setattr(jvm, "_read_bytes", 0)
+    monkeypatch.setattr(jvm, "_unfinished", b"")
     return path
 
 
@@ -44,6 +45,21 @@ def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
     other = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\nValueError: z\n'
     messages.write_text(gone + other + gone)
     assert jvm.new_messages() == other.splitlines()
+
+
+@pytest.mark.parametrize("cut", [10, 35, 50, 84])
+def test_a_traceback_that_is_read_while_it_is_written_is_judged_as_a_whole(messages: Path, cut: int) -> None:
+    gone = 'Traceback (most recent call last):\n  File "daemon.py", line 264, in manager\nBrokenPipeError: [Errno 32]\n'
+    messages.write_text(f"first\n{gone[:cut]}")
+    assert jvm.new_messages() == ["first"] + ([gone[:cut]] if cut < 34 else [])
+    messages.write_text(f"first\n{gone}")
+    assert jvm.new_messages() == ([] if cut >= 34 else [gone[cut:34], *gone.splitlines()[1:]])
+
+
+def test_a_traceback_that_never_ends_is_told_at_the_next_look(messages: Path) -> None:
+    text = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n'
+    messages.write_text(text)
+    assert [jvm.new_messages() for _ in range(3)] == [[], text.splitlines(), []]
 
 
 def test_java_tells_what_it_threw_and_not_from_where(messages: Path) -> None:
