@@ -28,14 +28,14 @@ def status(
     address: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS",
-            help="The node, as host:port. With --deployment, the file of a deployment.",
+            metavar="ADDRESS|FILE",
+            help="The node, as host:port; or the file of a deployment.",
             autocompletion=completing.deployment_file,
         ),
     ] = "",
     deployment: Annotated[
         bool,
-        typer.Option("--deployment", help="All nodes of a deployment: of this file, or of the one that runs here."),
+        typer.Option("--deployment", help="All nodes of a deployment: of the file, or of the one that runs here."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
@@ -53,9 +53,9 @@ def status(
       anabranch status 127.0.0.1:7700
       anabranch status 127.0.0.1:7700 --json | jq .stages
       anabranch status --deployment
-      anabranch status --deployment examples/planetlab.toml --json | jq .nodes
+      anabranch status examples/planetlab.toml --json | jq .nodes
     """
-    if deployment or not address:
+    if deployment or not address or address.endswith(".toml"):
         _deployment_status(Path(address) if address else None, as_json=as_json)
         return
     from anabranch.transport.session import connect

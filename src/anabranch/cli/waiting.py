@@ -105,7 +105,7 @@ def ways_through(plan: Plan, file: Path) -> str:
                 nodes = query.entrances[source.name].nodes
                 lines.append(_push_command(source, *(str(plan.nodes[node].address) for node in nodes)))
         lines += [f"anabranch subscribe {output.name} {named}" for output in query.diagram.outputs]
-    return "\n".join([*lines, f"anabranch status {named}", ""])
+    return "\n".join([*lines, f"anabranch status {shlex.quote(_short(file))}", ""])
 
 
 def _short(file: Path) -> str:

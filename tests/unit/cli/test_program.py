@@ -171,7 +171,7 @@ def test_the_commands_to_copy_of_a_deployment_reach_all_copies(tmp_path: Path, m
     assert "| anabranch push 127.0.0.1:7001 load --node 127.0.0.1:7002\n" in told
     assert f"anabranch subscribe quick --deployment {file}\n" in told
     monkeypatch.chdir(tmp_path)
-    assert f"anabranch status --deployment {file.name}\n" in ways_through(load_plan(file), file)
+    assert f"anabranch status {file.name}\n" in ways_through(load_plan(file), file)
 
 
 def test_nobody_is_told_to_push_where_a_feed_does() -> None:
