@@ -460,7 +460,7 @@ def _check_free(host: str, port: int) -> None:
 def _cannot_listen(host: str, port: int, reason: str) -> ConfigError:
     return ConfigError(
         f"The node cannot listen at {host}:{port}: {reason}.",
-        remedy="Another process may use this port: choose another, or port 0 for any free one.",
+        remedy="Another process may use this port, maybe the same node: end it, or choose another.",
     )
 
 

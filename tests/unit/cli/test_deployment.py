@@ -84,6 +84,7 @@ def test_nodes_that_do_not_answer_are_shown_as_such(cli: Cli, tmp_path: Path) ->
     assert f"a unreachable {address} - takes in ping, load" in words
     assert "counts d unreachable - -" in words
     assert f"node a: No node answers at {address}: nothing listens there." in result.stdout
+    assert cli("status", str(file)).stdout == result.stdout
     found = json.loads(cli("status", "--deployment", str(file), "--json").stdout)
     assert found.keys() == documented_keys("status --deployment --json")
     assert found["nodes"]["d"].keys() <= documented_keys("node of a deployment")
