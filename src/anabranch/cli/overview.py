@@ -20,7 +20,7 @@ def tables(found: Mapping[str, Any]) -> Iterator[Table]:
         yield _fragments(name, query["fragments"])
         streams = {stream: facts for stream, facts in query["streams"].items() if facts["readers"]}
         if streams:
-            yield _streams(streams)
+            yield _streams(streams, found["nodes"])
 
 
 def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Table:
@@ -85,12 +85,12 @@ def _fragments(query: str, fragments: Mapping[str, Any]) -> Table:
     return made
 
 
-def _streams(streams: Mapping[str, Any]) -> Table:
+def _streams(streams: Mapping[str, Any], nodes: Mapping[str, Any]) -> Table:
     made = table("streams between nodes", "stream", "=read by", "=copy of", "=state", ">lag rows", ">first", ">of all")
     for name, stream in streams.items():
         for reader, copies in stream["readers"].items():
             if copies is None:
-                made.add_row(name, reader, "", _state("unreachable"))
+                made.add_row(name, reader, "", _state(nodes[reader]["state"]))
                 continue
             total = sum(facts["first"] for facts in copies.values())
             for number, (copy, facts) in enumerate(copies.items()):

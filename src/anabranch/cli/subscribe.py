@@ -106,7 +106,8 @@ def subscribe(
     Examples:
       anabranch subscribe 127.0.0.1:7700 network_problems
       anabranch subscribe 127.0.0.1:7700 slow_per_target --from start --no-follow --format jsonl > rows.jsonl
-      anabranch subscribe network_problems --deployment planetlab.toml --ordered
+      anabranch subscribe network_problems --node a:7700 --node b:7700
+      anabranch subscribe paths --deployment examples/planetlab.toml --ordered
     """
     addresses, name = _copies(address, stream, nodes or [], deployment)
     shown = _Shown(name, form or (Format.table if sys.stdout.isatty() else Format.jsonl), boundaries, limit)

@@ -91,6 +91,7 @@ def test_people_see_the_same(found: dict[str, Any]) -> None:
     words = [" ".join(line.split()) for line in captured.get().splitlines()]
     assert "c paused 127.0.0.1:7003 runs" in " ".join(words)
     assert "box:pairs d b read 5 30 75%" in words
+    assert "load c paused" in words
     assert "c away - 10 25%" in words
     assert list(troubles(found)) == ["slow on b: it broke"], "that a paused node does not answer is no trouble"
 
