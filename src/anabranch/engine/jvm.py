@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ from pyspark.java_gateway import launch_gateway
 
 MESSAGES_BYTES: Final = 1 << 20
 """Messages that are kept after they were read: enough for any crash report of a JVM."""
+
+UNFINISHED_S: Final = 3.0
+"""How long a line or a traceback may take: a process that is short of time writes them piece by piece."""
 
 _NOISE: Final = (
     "WARNING: Using incubator modules",
@@ -37,8 +41,8 @@ _NOISE: Final = (
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
-_UNFINISHED: Final = re.compile(rb"Traceback \(most recent call last\):\n(?:  .*\n)*.*\Z")
-"""A traceback that is just being written, line by line: what it is about stands in its last line."""
+_UNFINISHED: Final = re.compile(rb"(?:Traceback \(most recent call last\):\n(?:  .*\n)*|(?<=\n)|\A).*\Z")
+"""What is just being written: a line, or a traceback, whose last line says what it is about."""
 
 _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 """A line of a Java stack trace: what was thrown is told by the lines between."""
@@ -46,6 +50,7 @@ _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 _messages: Path | None = None
 _read_bytes = 0
 _unfinished = b""
+_unfinished_since = 0.0
 
 
 def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
@@ -83,17 +88,20 @@ def end(wait_s: float) -> None:
 def new_messages() -> list[str]:
     """The lines that the JVM and its children wrote since the last call, without those that every start writes.
 
-    A traceback without an end is left for the next call; if there is no more of it then, it is as long as it gets.
+    What has no end yet is left for a later call, until nothing has been added to it for a while.
     """
-    global _read_bytes, _unfinished
+    global _read_bytes, _unfinished, _unfinished_since
     if _messages is None or not _messages.exists():
         return []
     with _messages.open("rb+") as file:
         file.seek(_read_bytes)
         text = file.read()
         found = _UNFINISHED.search(text)
-        open_end = b"" if found is None or found[0] == _unfinished else found[0]
-        _unfinished = open_end
+        open_end = b"" if found is None else found[0]
+        if open_end != _unfinished:
+            _unfinished, _unfinished_since = open_end, time.monotonic()
+        if time.monotonic() - _unfinished_since > UNFINISHED_S:
+            open_end = b""
         text = text[: len(text) - len(open_end)]
         _read_bytes += len(text)
         if _read_bytes > MESSAGES_BYTES and not open_end:
