@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 BEHIND_US: Final = 3 * SECOND
 """How far lanes may be apart before one counts as the one that all wait for: idle lanes speak once a second."""
 
-WAITS: Final = "Everything waits for lane"
+WAITS: Final = "Windows wait for lane"
 
 
 def status(
@@ -81,6 +81,10 @@ def _deployment_status(file: Path | None, *, as_json: bool) -> None:
         for made in overview.tables(found):
             print_table(console, made)
         console.print()
+        for query in found["queries"].values():
+            lane = slowest_lane(query["lanes"]) if query["lanes"] else ""
+            if lane.startswith(WAITS):
+                _say(console, lane, Tone.waits)
         for trouble in overview.troubles(found):
             _say(console, trouble, Tone.bad)
 
@@ -129,7 +133,7 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     print_table(console, _streams(found["streams"]))
     console.print()
     if found["sources"]:
-        lane = slowest_lane(found)
+        lane = slowest_lane(_lanes(found))
         _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
     if found.get("executors") == 0:
         words = "Batches wait for executors: the cluster needs workers with free cores and memory."
@@ -160,9 +164,14 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
                 yield f"writer of {name}: {writer['error']}"
 
 
-def slowest_lane(found: dict[str, Any]) -> str:
-    """One sentence: the lane that everything waits for, if there is one."""
-    lanes = {lane: facts for source in found["sources"].values() for lane, facts in source["lanes"].items()}
+def _lanes(found: dict[str, Any]) -> dict[str, Any]:
+    """All lanes that a node has."""
+    sources = found["sources"].values()
+    return {lane: facts | {"address": found["address"]} for each in sources for lane, facts in each["lanes"].items()}
+
+
+def slowest_lane(lanes: dict[str, Any]) -> str:
+    """One sentence: the lane that holds the others, if there is one. Each has the address where it can be closed."""
     open_lanes = {lane: facts for lane, facts in lanes.items() if not facts["closed"]}
     if not open_lanes:
         return "All lanes are closed: nothing waits."
@@ -170,7 +179,7 @@ def slowest_lane(found: dict[str, Any]) -> str:
     first = max(facts["punctuation_us"] for facts in open_lanes.values())
     facts = open_lanes[slowest]
     source, _, lane = slowest.partition("/")
-    remedy = f"If nothing more comes from it: anabranch source close {found['address']} {source} {lane}"
+    remedy = f"If nothing more comes from it: anabranch source close {facts['address']} {source} {lane}"
     if facts["punctuation_us"] == 0:
         return f"{WAITS} {slowest}, which has not sent anything yet. {remedy}"
     behind_us = first - facts["punctuation_us"]

@@ -30,11 +30,21 @@ def copy(position: str | None, first: int, state: str = "read") -> dict[str, Any
     return {"state": state, "position": position, "error": None, "first": first}
 
 
+def lane(punctuation_us: int) -> dict[str, Any]:
+    return {"next_number": 1, "punctuation_us": punctuation_us, "silent_us": 4, "closed": False}
+
+
 def answers() -> Found:
     """``c`` is gone; ``d`` reads the pairs of both."""
     return {
-        "a": said(sources={"ping": {"rows_in": 70}, "load": {"rows_in": 30}}),
+        "a": said(
+            sources={
+                "ping": {"rows_in": 70, "lanes": {"ping/p": lane(5), "ping/q": lane(8)}},
+                "load": {"rows_in": 30, "lanes": {"load/0": lane(6)}},
+            }
+        ),
         "b": said(
+            sources={"ping": {"rows_in": 70, "lanes": {"ping/p": lane(7), "ping/q": lane(3)}}},
             stages={"pairs": stage(50, 7), "slow": stage(3, 1, "restarting", "it broke")},
             streams={"box:pairs": log(50)},
         ),
@@ -73,6 +83,15 @@ def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found:
     assert pairs["copies"] == {"b": {"last_id": 50, "bytes": 10}, "c": None}
     assert pairs["readers"]["d"]["b"] == {"state": "read", "lag_rows": 5, "first": 30, "error": None}
     assert pairs["readers"]["d"]["c"] == {"state": "away", "lag_rows": None, "first": 10, "error": None}
+
+
+def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: dict[str, Any]) -> None:
+    lanes = found["queries"]["paths"]["lanes"]
+    assert {name: (facts["punctuation_us"], facts["address"]) for name, facts in lanes.items()} == {
+        "ping/p": (7, "127.0.0.1:7002"),
+        "ping/q": (8, "127.0.0.1:7001"),
+        "load/0": (6, "127.0.0.1:7001"),
+    }
 
 
 def test_positions_of_another_incarnation_cannot_be_compared(tmp_path: Path) -> None:
