@@ -41,8 +41,11 @@ _NOISE: Final = (
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
-_UNFINISHED: Final = re.compile(rb"(?:Traceback \(most recent call last\):\n(?:  .*\n)*|(?<=\n)|\A).*\Z")
-"""What is just being written: a line, or a traceback, whose last line says what it is about."""
+_UNFINISHED: Final = re.compile(
+    rb"(?:Traceback \(most recent call last\):\n(?:(?:  |Traceback |BrokenPipeError).*\n)*|(?<=\n)|\A).*\Z"
+)
+"""What is just being written: a line, or a traceback, whose last line says what it is about. Two workers may write at
+the same time, a line each in turn."""
 
 _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 """A line of a Java stack trace: what was thrown is told by the lines between."""
@@ -107,5 +110,13 @@ def new_messages() -> list[str]:
         if _read_bytes > MESSAGES_BYTES and not open_end:
             file.truncate(0)
             _read_bytes = 0
-    lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()
+    lines = _without_gone_readers(text.decode(errors="replace")).splitlines()
     return [line for line in lines if line and not line.startswith(_NOISE) and not _JAVA_FRAME.match(line)]
+
+
+def _without_gone_readers(text: str) -> str:
+    """Where one traceback stands between the lines of another, the other is whole when the one is gone."""
+    count = 1
+    while count:
+        text, count = _GONE_READER.subn("", text)
+    return text

@@ -130,6 +130,8 @@ def test_what_a_node_cannot_use_is_refused_and_it_waits_on(waiting: Waiting) -> 
         assert client.status()["state"] == "waiting"
         with pytest.raises(StreamNotFound, match="has no query yet"):
             client.stream("ping")
+        with pytest.raises(NodeUnreachable, match="waits for a query"):  # others that have theirs already try again
+            client.places("b")
     assert waiting.given() == []
 
 

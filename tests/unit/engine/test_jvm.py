@@ -47,6 +47,19 @@ def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
     assert jvm.new_messages() == other.splitlines()
 
 
+@pytest.mark.parametrize("order", ["aaabbb", "abbbaa", "ababab", "aabbab"])
+def test_workers_whose_readers_have_gone_may_speak_at_the_same_time(messages: Path, order: str) -> None:
+    lines = ("Traceback (most recent call last):", "  File d.py", "BrokenPipeError: x")
+    workers = {"a": iter(lines), "b": iter(lines)}
+    text = ""
+    for worker in order:
+        text += f"{next(workers[worker])}\n"
+        messages.write_text(text)
+        assert jvm.new_messages() == []
+    messages.write_text(f"{text}done\n")
+    assert jvm.new_messages() == ["done"]
+
+
 @pytest.mark.parametrize("cut", [10, 35, 50, 84])
 def test_a_traceback_that_is_read_while_it_is_written_is_judged_as_a_whole(messages: Path, cut: int) -> None:
     gone = 'Traceback (most recent call last):\n  File "daemon.py", line 264, in manager\nBrokenPipeError: [Errno 32]\n'
