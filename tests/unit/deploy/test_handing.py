@@ -192,7 +192,7 @@ def test_the_verb(waiting: Waiting, cli: Cli) -> None:
     result = cli("deploy", str(waiting.file))
     assert result.exit_code == 0, result.output
     assert "d: starts its part of paths" in result.stdout
-    assert f"anabranch status --deployment {waiting.file}" in result.stdout
+    assert f"anabranch status {waiting.file}" in result.stdout
     assert waiting.given() == ["a", "b", "c", "d"]
 
 
