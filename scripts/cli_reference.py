@@ -99,8 +99,10 @@ And `status --deployment`:
 | of each | keys |
 |---|---|
 | node of a deployment | `state`: as above, or unreachable; where `anabranch up` runs it also paused, killed, ended; \
-`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, `error` |
-| query | `mode`, `fragments`, `streams` |
+`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, \
+`alarms`, `error` |
+| query | `mode`, `fragments`, `streams`, `lanes` |
+| lane of a query | `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest |
 | fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
 | stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \
 with `state`, `lag_rows`, `first` (tuples it was the first to bring), `error`; null for a copy or reader that does not \

@@ -24,6 +24,7 @@ def main() -> None:
         from anabranch.cli.completing import join_words
 
         join_words(os.environ)
+        os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # that a connection was lost is told by us
         app(prog_name="anabranch")
     except KeyboardInterrupt:  # before a verb has begun
         sys.exit(INTERRUPTED)

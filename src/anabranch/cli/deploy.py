@@ -33,4 +33,4 @@ def deploy(
     for name, node in plan.nodes.items():
         if node.role is not None:
             typer.echo(f"{name}: starts its part of {node.role.query}")
-    typer.echo(ways_through(plan).replace("anabranch status\n", f"anabranch status --deployment {file}\n"))
+    typer.echo(ways_through(plan, file))

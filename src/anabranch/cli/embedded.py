@@ -41,7 +41,7 @@ def run_embedded(
                 nodes[node.name] = _made(node, plan, states[node.name], waiting.progress)
                 nodes[node.name].start()
         signals.check()
-        typer.echo(ways_through(plan))
+        typer.echo(ways_through(plan, file))
         with Control(socket) as control:
             _wait(nodes, control, signals, for_us)
     except StopAsked:

@@ -29,7 +29,9 @@ Deployment = Annotated[
 
 @fault.command()
 def kill(node: Name, deployment: Deployment = None) -> None:
-    """End a node at once, as a crash would: SIGKILL for it, its JVM and Spark's workers.
+    """End a node at once, as a crash would.
+
+    SIGKILL for it, its JVM and Spark's workers. Its state directory stays: `anabranch fault restart` starts it again.
 
     \b
     Examples:
@@ -40,7 +42,9 @@ def kill(node: Name, deployment: Deployment = None) -> None:
 
 @fault.command()
 def pause(node: Name, deployment: Deployment = None) -> None:
-    """Stop a node in the middle of what it does: its processes get no time, its connections stay open.
+    """Let a node stand still.
+
+    Its processes get no time, its connections stay open, and nothing answers.
 
     \b
     Examples:
@@ -66,7 +70,9 @@ def restart(
     lose_disk: Annotated[bool, typer.Option("--lose-disk", help="Delete its state directory before.")] = False,
     deployment: Deployment = None,
 ) -> None:
-    """Start a node again on its state directory. One that still runs is killed first.
+    """Start a node again on its state directory.
+
+    One that still runs is killed first.
 
     \b
     Examples:

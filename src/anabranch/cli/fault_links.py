@@ -31,11 +31,11 @@ Deployment = Annotated[
 
 
 def cut(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
-    """Cut the link between two nodes or sites: nothing arrives, in either direction, and nobody is told.
+    """Cut the link between two nodes or sites.
 
-    Connections stay open and are silent, as when a router dies. After `fault heal` they go on, unless someone has given
-    up. Clients and producers connect directly and are not touched. A node that does not answer is told; what it opens
-    to the other goes on as before.
+    Nothing arrives, in either direction, and nobody is told. Connections stay open and are silent, as when a router
+    dies. After `fault heal` they go on, unless someone has given up. Clients and producers connect directly and are not
+    touched. A node that does not answer is told; what it opens to the other goes on as before.
 
     \b
     Examples:
@@ -56,7 +56,9 @@ def delay(
     ] = None,
     deployment: Deployment = None,
 ) -> None:
-    """Make everything between two nodes or sites take this long, in each direction.
+    """Delay what goes between two nodes or sites.
+
+    Everything takes this long, in each direction.
 
     \b
     Examples:
@@ -74,7 +76,9 @@ def slow(
     rate: Annotated[int, typer.Argument(metavar="RATE", parser=rate_bytes_s, help="As 500kbit/s, 10Mbit/s, 1Gbit/s.")],
     deployment: Deployment = None,
 ) -> None:
-    """Let no more than this through between two nodes or sites, in each direction.
+    """Slow the link between two nodes or sites.
+
+    No more than this goes through, in each direction.
 
     \b
     Examples:
@@ -86,7 +90,9 @@ def slow(
 
 
 def heal(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
-    """Undo all faults of the link between two nodes or sites: it is as the deployment file says.
+    """Undo all faults of a link.
+
+    Between two nodes or sites it is then as the deployment file says.
 
     \b
     Examples:
@@ -106,10 +112,10 @@ def run(
     ],
     deployment: Deployment = None,
 ) -> None:
-    """Carry out a fault script on a running deployment, and return after its last step.
+    """Carry out a fault script.
 
-    All mistakes of the script are told before anything is done. A step that fails is told, and the others follow.
-    Ctrl-C ends it; what was done stays done. Exit code 3 if a step failed.
+    Returns after its last step. All mistakes of the script are told before anything is done. A step that fails is told,
+    and the others follow. Ctrl-C ends it; what was done stays done. Exit code 3 if a step failed.
 
     \b
     Examples:

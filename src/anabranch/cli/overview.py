@@ -20,7 +20,7 @@ def tables(found: Mapping[str, Any]) -> Iterator[Table]:
         yield _fragments(name, query["fragments"])
         streams = {stream: facts for stream, facts in query["streams"].items() if facts["readers"]}
         if streams:
-            yield _streams(streams)
+            yield _streams(streams, found["nodes"])
 
 
 def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Table:
@@ -40,15 +40,29 @@ def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None
 
 
 def troubles(found: Mapping[str, Any]) -> Iterator[str]:
-    """What went wrong, a sentence each."""
+    """What went wrong, a sentence each. That a node does not answer which was hurt on purpose is no news."""
     for name, node in found["nodes"].items():
-        if node["error"]:
+        if node["error"] and node["state"] not in ("killed", "paused"):
             yield f"node {name}: {node['error']}"
+        for alarm in alarms(node["alarms"]):
+            yield f"{alarm}; found by {name}"
     for query in found["queries"].values():
         for fragment, facts in query["fragments"].items():
             for node, copy in facts["copies"].items():
                 if copy["error"]:
                     yield f"{fragment} on {node}: {copy['error']}"
+
+
+def alarms(streams: Mapping[str, Any]) -> Iterator[str]:
+    """Of the copies of each stream that differ: how often, and where for the last time."""
+    for name, facts in streams.items():
+        latest = facts["latest"][-1]
+        differ = " and ".join(f"{copy} ({each['rows']:,} rows)" for copy, each in latest["copies"].items())
+        intervals = "1 interval" if facts["count"] == 1 else f"{facts['count']:,} intervals, the latest"
+        yield (
+            f"ALARM: copies of {name} differ in {intervals} from {latest['start']} to {latest['end']}, tuples of "
+            f"{latest['origin']}: {differ}"
+        )
 
 
 def _does(node: Mapping[str, Any]) -> str:
@@ -71,12 +85,12 @@ def _fragments(query: str, fragments: Mapping[str, Any]) -> Table:
     return made
 
 
-def _streams(streams: Mapping[str, Any]) -> Table:
+def _streams(streams: Mapping[str, Any], nodes: Mapping[str, Any]) -> Table:
     made = table("streams between nodes", "stream", "=read by", "=copy of", "=state", ">lag rows", ">first", ">of all")
     for name, stream in streams.items():
         for reader, copies in stream["readers"].items():
             if copies is None:
-                made.add_row(name, reader, "", _state("unreachable"))
+                made.add_row(name, reader, "", _state(nodes[reader]["state"]))
                 continue
             total = sum(facts["first"] for facts in copies.values())
             for number, (copy, facts) in enumerate(copies.items()):

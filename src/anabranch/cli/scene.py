@@ -77,7 +77,7 @@ class Scene:
         self._states = states
         if not self._all_ran and set(states.values()) == {"running"}:
             self._all_ran = True
-            self._echo(f"all nodes run after {self._seconds()}\n{ways_through(self._plan)}")
+            self._echo(f"all nodes run after {self._seconds()}\n{ways_through(self._plan, self._supervisor.file)}")
         if self._live is not None and time.monotonic() - self._drawn >= REFRESH_S:
             self._draw(self._live)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from anabranch.cli import completing
+from anabranch.cli import completing, overview
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
 from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 BEHIND_US: Final = 3 * SECOND
 """How far lanes may be apart before one counts as the one that all wait for: idle lanes speak once a second."""
 
-WAITS: Final = "Everything waits for lane"
+WAITS: Final = "Windows wait for lane"
 
 
 def status(
     address: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS",
-            help="The node, as host:port. With --deployment, the file of a deployment.",
+            metavar="ADDRESS|FILE",
+            help="The node, as host:port; or the file of a deployment.",
             autocompletion=completing.deployment_file,
         ),
     ] = "",
     deployment: Annotated[
         bool,
-        typer.Option("--deployment", help="All nodes of a deployment: of this file, or of the one that runs here."),
+        typer.Option("--deployment", help="All nodes of a deployment: of the file, or of the one that runs here."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
@@ -53,9 +53,9 @@ def status(
       anabranch status 127.0.0.1:7700
       anabranch status 127.0.0.1:7700 --json | jq .stages
       anabranch status --deployment
-      anabranch status --deployment examples/planetlab.toml --json | jq .nodes
+      anabranch status examples/planetlab.toml --json | jq .nodes
     """
-    if deployment or not address:
+    if deployment or not address or address.endswith(".toml"):
         _deployment_status(Path(address) if address else None, as_json=as_json)
         return
     from anabranch.transport.session import connect
@@ -69,7 +69,6 @@ def status(
 
 
 def _deployment_status(file: Path | None, *, as_json: bool) -> None:
-    from anabranch.cli import overview
     from anabranch.deploy.looking import look
 
     found = look(file)
@@ -82,6 +81,10 @@ def _deployment_status(file: Path | None, *, as_json: bool) -> None:
         for made in overview.tables(found):
             print_table(console, made)
         console.print()
+        for query in found["queries"].values():
+            lane = slowest_lane(query["lanes"]) if query["lanes"] else ""
+            if lane.startswith(WAITS):
+                _say(console, lane, Tone.waits)
         for trouble in overview.troubles(found):
             _say(console, trouble, Tone.bad)
 
@@ -115,7 +118,8 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     head = Text(f"query {found['query']} at {found['address']}: ").append_text(_state(found["state"]))
     head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
     console.print(head)
-    print_table(console, _sources(found["sources"]))
+    if found["sources"]:
+        print_table(console, _sources(found["sources"]))
     if found.get("peers"):
         print_table(console, _shared_lanes(found["sources"]))
     if found.get("feeds"):
@@ -128,8 +132,9 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
         print_table(console, _writers(found["writers"]))
     print_table(console, _streams(found["streams"]))
     console.print()
-    lane = slowest_lane(found)
-    _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
+    if found["sources"]:
+        lane = slowest_lane(_lanes(found))
+        _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
     if found.get("executors") == 0:
         words = "Batches wait for executors: the cluster needs workers with free cores and memory."
         _say(console, words, Tone.waits)
@@ -149,13 +154,7 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, peer in found.get("peers", {}).items():
         if peer["error"]:
             yield f"entry point {name} is away: {peer['error']}"
-    for name, alarms in found.get("alarms", {}).items():
-        latest = alarms["latest"][-1]
-        differ = " and ".join(f"{copy} ({each['rows']:,} rows)" for copy, each in latest["copies"].items())
-        yield (
-            f"ALARM: copies of {name} differ in {alarms['count']:,} intervals, the latest from {latest['start']} to "
-            f"{latest['end']}, tuples of {latest['origin']}: {differ}"
-        )
+    yield from overview.alarms(found.get("alarms", {}))
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:
             yield f"feed of {name}: {feed['error']}"
@@ -165,9 +164,14 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
                 yield f"writer of {name}: {writer['error']}"
 
 
-def slowest_lane(found: dict[str, Any]) -> str:
-    """One sentence: the lane that everything waits for, if there is one."""
-    lanes = {lane: facts for source in found["sources"].values() for lane, facts in source["lanes"].items()}
+def _lanes(found: dict[str, Any]) -> dict[str, Any]:
+    """All lanes that a node has."""
+    sources = found["sources"].values()
+    return {lane: facts | {"address": found["address"]} for each in sources for lane, facts in each["lanes"].items()}
+
+
+def slowest_lane(lanes: dict[str, Any]) -> str:
+    """One sentence: the lane that holds the others, if there is one. Each has the address where it can be closed."""
     open_lanes = {lane: facts for lane, facts in lanes.items() if not facts["closed"]}
     if not open_lanes:
         return "All lanes are closed: nothing waits."
@@ -175,7 +179,7 @@ def slowest_lane(found: dict[str, Any]) -> str:
     first = max(facts["punctuation_us"] for facts in open_lanes.values())
     facts = open_lanes[slowest]
     source, _, lane = slowest.partition("/")
-    remedy = f"If nothing more comes from it: anabranch source close {found['address']} {source} {lane}"
+    remedy = f"If nothing more comes from it: anabranch source close {facts['address']} {source} {lane}"
     if facts["punctuation_us"] == 0:
         return f"{WAITS} {slowest}, which has not sent anything yet. {remedy}"
     behind_us = first - facts["punctuation_us"]

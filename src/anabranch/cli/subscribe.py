@@ -15,7 +15,7 @@ import typer
 
 from anabranch.cli import completing
 from anabranch.cli.colours import Tone, painted
-from anabranch.errors import AnabranchError, ConfigError, StreamNotFound
+from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, StreamNotFound
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, Kind
 from anabranch.model.position import Position
 
@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 ACKNOWLEDGE_S: Final = 1.0
 """How often a named reader says how far it is: each time costs the node one transaction."""
 
-START_WAIT_S: Final = 120.0
-"""How long to wait for a node whose Spark is still starting: before that an output has no columns."""
+START_WAIT_S: Final = 300.0
+"""How long to wait for a node whose Spark is still starting: before that an output has no columns. Several that start
+on one small machine take minutes."""
 
 START_LOOK_S: Final = 0.5
+
+ANSWER_S: Final = 1.0
+"""How long a node may take to say whether it is starting."""
 
 Row = dict[str, Any]
 
@@ -102,7 +106,8 @@ def subscribe(
     Examples:
       anabranch subscribe 127.0.0.1:7700 network_problems
       anabranch subscribe 127.0.0.1:7700 slow_per_target --from start --no-follow --format jsonl > rows.jsonl
-      anabranch subscribe network_problems --deployment planetlab.toml --ordered
+      anabranch subscribe network_problems --node a:7700 --node b:7700
+      anabranch subscribe paths --deployment examples/planetlab.toml --ordered
     """
     addresses, name = _copies(address, stream, nodes or [], deployment)
     shown = _Shown(name, form or (Format.table if sys.stdout.isatty() else Format.jsonl), boundaries, limit)
@@ -220,30 +225,39 @@ def _reader_position(connection: Connection, stream: str, reader: str) -> str | 
 def _as_soon_as_there(subscribed: Callable[[], Any], connection: Connection | Connections, stream: str) -> Any:
     """The subscription, as soon as the stream is there: while Spark starts, outputs are not."""
     deadline = time.monotonic() + START_WAIT_S
-    said = False
+    _say_what_it_waits_for(connection, stream)
     while True:
         try:
             return subscribed()
-        except StreamNotFound:
+        except (StreamNotFound, NodeUnreachable):
             if not _is_starting(connection) or time.monotonic() > deadline:
                 raise
-        if not said:
-            typer.echo(f"waiting for {stream}: the node's Spark is still starting", err=True)
-            said = True
         time.sleep(START_LOOK_S)
+
+
+def _say_what_it_waits_for(connection: Connection | Connections, stream: str) -> None:
+    """The subscription itself waits for a minute, and says nothing meanwhile. The first node that answers can tell."""
+    state = next(_states(connection), None)
+    if state is None:
+        typer.echo(f"waiting for {stream}: no node answers yet", err=True)
+    elif state == "starting":
+        typer.echo(f"waiting for {stream}: its node is starting", err=True)
 
 
 def _is_starting(connection: Connection | Connections) -> bool:
     """Whether the node is, or any of several."""
+    return "starting" in _states(connection)
+
+
+def _states(connection: Connection | Connections) -> Iterator[str]:
+    """Of the nodes that answer, one after the other; one that is paused is not waited for long."""
+    from anabranch.transport.client import Client
     from anabranch.transport.session import Connection
 
-    if isinstance(connection, Connection):
-        return connection.status().get("state") == "starting"
-    for client in connection.clients:
-        with suppress(AnabranchError):
-            if client.status().get("state") == "starting":
-                return True
-    return False
+    clients = [connection.client] if isinstance(connection, Connection) else connection.clients
+    for address in [client.address for client in clients]:
+        with suppress(AnabranchError), Client(address, timeout_s=ANSWER_S) as client:
+            yield str(client.status().get("state"))
 
 
 def _rows(subscription: Reading, boundaries: bool) -> Iterator[list[Row]]:

@@ -7,6 +7,7 @@ import shlex
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import typer
@@ -91,28 +92,33 @@ def ways_in_and_out(diagram: Diagram, address: str) -> str:
     return "\n".join(["", *pushes, *reads, f"anabranch status {address}", ""])
 
 
-def ways_through(plan: Plan) -> str:
-    """The same for a deployment: each source has an entry point, each output a node that makes it."""
+def ways_through(plan: Plan, file: Path) -> str:
+    """The same for a deployment: a source is pushed to at all its entry points, an output read from all its copies.
 
-    def address(node: str) -> str:
-        return str(plan.nodes[node].address)
-
+    A source with a feed has its producer: a second one under the same name would end it.
+    """
+    named = f"--deployment {shlex.quote(_short(file))}"
     lines = [""]
     for query in plan.queries.values():
-        lines += [
-            _push_command(source, address(query.entrances[source.name].nodes[0])) for source in query.diagram.sources
-        ]
-        lines += [
-            f"anabranch subscribe {address(query.copies[output.name][0])} {output.name} --from start"
-            for output in query.diagram.outputs
-        ]
-    return "\n".join([*lines, "anabranch status", ""])
+        for source in query.diagram.sources:
+            if source.feed is None:
+                nodes = query.entrances[source.name].nodes
+                lines.append(_push_command(source, *(str(plan.nodes[node].address) for node in nodes)))
+        lines += [f"anabranch subscribe {output.name} {named}" for output in query.diagram.outputs]
+    return "\n".join([*lines, f"anabranch status {shlex.quote(_short(file))}", ""])
 
 
-def _push_command(source: Source, address: str) -> str:
+def _short(file: Path) -> str:
+    """As it can be typed here."""
+    here = Path.cwd()
+    return str(file.resolve().relative_to(here)) if file.resolve().is_relative_to(here) else str(file)
+
+
+def _push_command(source: Source, address: str, *others: str) -> str:
     row = {column.name: _sample(column.type or "") for column in source.schema}
     producer = f" - --producer {source.producers[0]}" if source.producers else ""
-    return f"echo {shlex.quote(json.dumps(row))} | anabranch push {address} {source.name}{producer}"
+    nodes = "".join(f" --node {other}" for other in others)
+    return f"echo {shlex.quote(json.dumps(row))} | anabranch push {address} {source.name}{producer}{nodes}"
 
 
 def _sample(kind: str) -> object:

@@ -86,6 +86,7 @@ def overview(plan: Plan, found: Found, processes: Mapping[str, Mapping[str, Any]
                 "mode": query.mode,
                 "fragments": {each.name: _fragment(each, answers) for each in query.fragments},
                 "streams": {stream: _stream(stream, query, plan, answers) for stream in query.copies},
+                "lanes": _lanes(query, plan, answers),
             }
             for name, query in plan.queries.items()
         },
@@ -104,11 +105,13 @@ def _node(node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known
         "writes": list(role.writers) if role else [],
         "uptime_s": None,
         "rows_in": None,
+        "alarms": {},
         "error": str(said) if isinstance(said, AnabranchError) else None,
     }
     if isinstance(said, Mapping):
         rows_in = sum(source["rows_in"] for source in said["sources"].values())
         facts |= {"state": said["state"], "uptime_s": said["uptime_s"], "rows_in": rows_in}
+        facts["alarms"] = said.get("alarms", {})  # a node that waits for a query has none
         facts["error"] = None if said["intake"] == "open" else said["intake"]
     return facts
 
@@ -133,6 +136,19 @@ def _copy_of_fragment(fragment: Fragment, said: Mapping[str, Any] | None) -> dic
         "rows_out": sum(stage["rows_out"] for stage in stages),
         "error": next((stage["error"] for stage in stages if stage["error"]), None),
     }
+
+
+def _lanes(query: QueryPlan, plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Each lane as the entry point has it that is furthest, with where that is."""
+    found: dict[str, dict[str, Any]] = {}
+    for source, entrance in query.entrances.items():
+        for node in entrance.nodes:
+            lanes = answers[node]["sources"].get(source, {}).get("lanes", {}) if node in answers else {}
+            for lane, facts in lanes.items():
+                if lane not in found or found[lane]["punctuation_us"] < facts["punctuation_us"]:
+                    told = {key: facts[key] for key in ("punctuation_us", "silent_us", "closed")}
+                    found[lane] = {**told, "address": str(plan.nodes[node].address)}
+    return found
 
 
 def _stream(stream: str, query: QueryPlan, plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,9 @@ from pyspark.java_gateway import launch_gateway
 
 MESSAGES_BYTES: Final = 1 << 20
 """Messages that are kept after they were read: enough for any crash report of a JVM."""
+
+UNFINISHED_S: Final = 3.0
+"""How long a line or a traceback may take: a process that is short of time writes them piece by piece."""
 
 _NOISE: Final = (
     "WARNING: Using incubator modules",
@@ -37,11 +41,19 @@ _NOISE: Final = (
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""
 
+_UNFINISHED: Final = re.compile(
+    rb"(?:Traceback \(most recent call last\):\n(?:(?:  |Traceback |BrokenPipeError).*\n)*|(?<=\n)|\A).*\Z"
+)
+"""What is just being written: a line, or a traceback, whose last line says what it is about. Two workers may write at
+the same time, a line each in turn."""
+
 _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 """A line of a Java stack trace: what was thrown is told by the lines between."""
 
 _messages: Path | None = None
 _read_bytes = 0
+_unfinished = b""
+_unfinished_since = 0.0
 
 
 def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
@@ -77,16 +89,34 @@ def end(wait_s: float) -> None:
 
 
 def new_messages() -> list[str]:
-    """The lines that the JVM and its children wrote since the last call, without those that every start writes."""
-    global _read_bytes
+    """The lines that the JVM and its children wrote since the last call, without those that every start writes.
+
+    What has no end yet is left for a later call, until nothing has been added to it for a while.
+    """
+    global _read_bytes, _unfinished, _unfinished_since
     if _messages is None or not _messages.exists():
         return []
     with _messages.open("rb+") as file:
         file.seek(_read_bytes)
         text = file.read()
+        found = _UNFINISHED.search(text)
+        open_end = b"" if found is None else found[0]
+        if open_end != _unfinished:
+            _unfinished, _unfinished_since = open_end, time.monotonic()
+        if time.monotonic() - _unfinished_since > UNFINISHED_S:
+            open_end = b""
+        text = text[: len(text) - len(open_end)]
         _read_bytes += len(text)
-        if _read_bytes > MESSAGES_BYTES:
+        if _read_bytes > MESSAGES_BYTES and not open_end:
             file.truncate(0)
             _read_bytes = 0
-    lines = _GONE_READER.sub("", text.decode(errors="replace")).splitlines()
+    lines = _without_gone_readers(text.decode(errors="replace")).splitlines()
     return [line for line in lines if line and not line.startswith(_NOISE) and not _JAVA_FRAME.match(line)]
+
+
+def _without_gone_readers(text: str) -> str:
+    """Where one traceback stands between the lines of another, the other is whole when the one is gone."""
+    count = 1
+    while count:
+        text, count = _GONE_READER.subn("", text)
+    return text

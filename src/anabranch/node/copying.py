@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Set
 
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
-from anabranch.errors import StreamNotFound, check
+from anabranch.errors import NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.pieces import pieces
 from anabranch.node.serving import ServedLog
@@ -23,14 +23,20 @@ from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece
 class Copies:
     """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
-    ``keep`` says which readers of a log belong to the node itself, and are never cut off.
+    ``keep`` says which readers of a log belong to the node itself, and are never cut off. ``to_come`` has the streams
+    that will be there when the node has started.
     """
 
     def __init__(
-        self, logs: Mapping[str, ServedLog], *, keep: Callable[[str], Set[str]] = lambda _: frozenset()
+        self,
+        logs: Mapping[str, ServedLog],
+        *,
+        keep: Callable[[str], Set[str]] = lambda _: frozenset(),
+        to_come: Container[str] = (),
     ) -> None:
         self._logs = logs
         self._keep = keep
+        self._to_come = to_come
         self._numbers = itertools.count()
         self._current: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
@@ -118,6 +124,8 @@ class Copies:
 
     def _served(self, stream: str) -> ServedLog:
         served = self._logs.get(stream)
+        if served is None and stream in self._to_come:
+            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
         if served is None:
             known = ", ".join(sorted(self._logs)) or "none"
             raise StreamNotFound(

@@ -20,7 +20,7 @@ class Neighbours:
         """``address`` is that of the deployment."""
         with self._lock:
             if node not in self._clients:
-                self._clients[node] = Client(self._route(node, address))
+                self._clients[node] = Client(self._route(node, address), called=address)
             return self._clients[node]
 
     def close(self) -> None:

@@ -143,7 +143,7 @@ class Rebuilding:
             return None
 
     def _client(self, node: str, address: str, timeout_s: float = _ASK_S) -> Client:
-        return Client(self._route(node, address), timeout_s=timeout_s)
+        return Client(self._route(node, address), timeout_s=timeout_s, called=address)
 
     def _ask(self, peer: str) -> rebuild.Event | None:
         with self._client(peer, self._part.siblings[peer]) as client:

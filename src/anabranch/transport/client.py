@@ -72,10 +72,14 @@ _CONNECTION_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
 
 class Client:
-    """Calls to the node at ``address`` (``host:port``). Connects on the first call."""
+    """Calls to the node at ``address`` (``host:port``). Connects on the first call.
 
-    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S) -> None:
+    ``called`` is how errors name it, where the address is only that of a relay on the way.
+    """
+
+    def __init__(self, address: str, *, timeout_s: float = TIMEOUT_S, called: str | None = None) -> None:
         self.address: Final = _checked(address)
+        self._called: Final = called or self.address
         self.timeout_s: Final = timeout_s
         self._client: Final = flight.FlightClient(
             f"grpc://{self.address}", generic_options=_OPTIONS, write_size_limit_bytes=limits.MESSAGE_BYTES
@@ -105,11 +109,11 @@ class Client:
 
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
-        return BatchStream(self._client, wire.read_ticket(request), self.address)
+        return BatchStream(self._client, wire.read_ticket(request), self._called)
 
     def read_pieces(self, request: PieceRequest) -> PieceStream:
         """The stream as one of several copies."""
-        return PieceStream(self._client, wire.piece_ticket(request), self.address)
+        return PieceStream(self._client, wire.piece_ticket(request), self._called)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
         self._act("acknowledge", {"stream": stream, "reader": reader, "position": str(position)})
@@ -155,7 +159,7 @@ class Client:
         self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str], rows: Selection = ALL_ROWS
     ) -> BatchStream:
         request = JournalRequest(stream=stream, after_seq=after_seq, to_seq=to_seq, columns=columns, rows=rows)
-        return BatchStream(self._client, wire.journal_ticket(request), self.address)
+        return BatchStream(self._client, wire.journal_ticket(request), self._called)
 
     def take_role(self, role: Role) -> None:
         """Gives a waiting node something to do."""
@@ -165,7 +169,7 @@ class Client:
 
     def read_copy(self, request: CopyRequest) -> CopyStream:
         """The copy of a stream that this node has, as a replica reads it."""
-        return CopyStream(self._client, wire.copy_ticket(request), self.address)
+        return CopyStream(self._client, wire.copy_ticket(request), self._called)
 
     def acknowledge_copy(self, said: CopyAcknowledgement) -> None:
         self._act("acknowledge-copy", wire.acknowledgement_message(said))
@@ -181,7 +185,7 @@ class Client:
 
     def snapshot(self, asker: str) -> SnapshotStream:
         """All of its state, as it is at one moment."""
-        return SnapshotStream(self._client, wire.snapshot_ticket(asker), self.address)
+        return SnapshotStream(self._client, wire.snapshot_ticket(asker), self._called)
 
     # --- lanes -----------------------------------------------------------------------------------------------------
 
@@ -217,13 +221,13 @@ class Client:
                 answer = reader.read()
             finally:
                 writer.close()  # raises what the node refused
-        check(answer is not None, f"The node at {self.address} neither accepted nor refused a push.")
+        check(answer is not None, f"The node at {self._called} neither accepted nor refused a push.")
         return wire.decode(answer.to_pybytes())
 
     def _act(self, name: str, body: wire.Message) -> wire.Message:
         with self._errors():
             results = list(self._client.do_action(flight.Action(name, wire.encode(body)), self._options()))
-        check(len(results) == 1, f"The node at {self.address} gave {len(results)} answers to {name}.")
+        check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {name}.")
         return wire.decode(results[0].body.to_pybytes())
 
     def _options(self, timeout_s: float | None = None) -> flight.FlightCallOptions:
@@ -234,7 +238,7 @@ class Client:
         try:
             yield
         except _CONNECTION_ERRORS as error:
-            raise wire.from_flight(error, self.address) from error
+            raise wire.from_flight(error, self._called) from error
 
 
 class _Reading:

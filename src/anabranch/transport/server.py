@@ -343,18 +343,24 @@ class _Service(flight.FlightServerBase):
 
     def _serving(self) -> CopyPorts:
         if self._copies is None:
-            raise StreamNotFound("This node has no copies for replicas.", remedy="Check the deployment's addresses.")
+            raise self._has_none("This node has no copies for replicas.")
         return self._copies
 
     def _peer(self) -> PeerPorts:
         if self._peers is None:
-            raise StreamNotFound("No node can be rebuilt from this one.", remedy="Check the deployment's addresses.")
+            raise self._has_none("No node can be rebuilt from this one.")
         return self._peers
 
     def _sharing(self) -> letters.LanePorts:
         if self._lanes is None:
-            raise StreamNotFound("This node shares no lanes.", remedy="Check the deployment's addresses.")
+            raise self._has_none("This node shares no lanes.")
         return self._lanes
+
+    def _has_none(self, what: str) -> AnabranchError:
+        """A node that waits for a query may have it soon: whoever asks tries again, as if it were not there yet."""
+        if self._roles is not None:
+            return NodeUnreachable("The node waits for a query.", remedy="Give it one: anabranch deploy FILE")
+        return StreamNotFound(what, remedy="Check the deployment's addresses.")
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)
@@ -460,7 +466,7 @@ def _check_free(host: str, port: int) -> None:
 def _cannot_listen(host: str, port: int, reason: str) -> ConfigError:
     return ConfigError(
         f"The node cannot listen at {host}:{port}: {reason}.",
-        remedy="Another process may use this port: choose another, or port 0 for any free one.",
+        remedy="Another process may use this port, maybe the same node: end it, or choose another.",
     )
 
 

@@ -14,10 +14,12 @@ import typer
 from anabranch.cli import explain
 from anabranch.cli.app import app
 from anabranch.cli.values import duration_us, settings, size_bytes
-from anabranch.cli.waiting import ways_in_and_out
+from anabranch.cli.waiting import ways_in_and_out, ways_through
+from anabranch.deploy.plan import load_plan
 from anabranch.errors import InvariantBroken
 from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli, TalkingNode
+from tests.unit.deploy.files import GOOD, write
 from tests.unit.docs.commands import commands_in, parse
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
@@ -161,3 +163,17 @@ def test_the_commands_to_copy_are_those_of_the_query() -> None:
     told = ways_in_and_out(load(EXAMPLES / "slow_paths.py").diagram(), "127.0.0.1:7700")
     assert """echo '{"server": "a", "cpu": 1.5}' | anabranch push 127.0.0.1:7700 load""" in told
     assert "anabranch subscribe 127.0.0.1:7700 network_problems --from start" in told
+
+
+def test_the_commands_to_copy_of_a_deployment_reach_all_copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = write(tmp_path, GOOD.replace('load = ["a"]', 'load = ["a", "b"]'))
+    told = ways_through(load_plan(file), file)
+    assert "| anabranch push 127.0.0.1:7001 load --node 127.0.0.1:7002\n" in told
+    assert f"anabranch subscribe quick --deployment {file}\n" in told
+    monkeypatch.chdir(tmp_path)
+    assert f"anabranch status {file.name}\n" in ways_through(load_plan(file), file)
+
+
+def test_nobody_is_told_to_push_where_a_feed_does() -> None:
+    file = EXAMPLES / "planetlab.toml"
+    assert "push" not in ways_through(load_plan(file), file)

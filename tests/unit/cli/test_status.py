@@ -1,4 +1,4 @@
-"""How a node is, for people: tables, and one sentence that names whom everything waits for."""
+"""How a node is, for people: tables, and one sentence that names the lane that holds the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from anabranch.cli.status import slowest_lane
+from anabranch.cli.status import _lanes, slowest_lane
 from anabranch.model.links import Cut, Link
 from anabranch.model.times import CLOSED_US, SECOND
 from anabranch.node.relays import Relays
@@ -142,7 +142,7 @@ def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, a
     ("ping", "load", "sentence"),
     [
         (lane(NOON_US), lane(NOON_US - SECOND), "No lane holds the others. The slowest, load/0,"),
-        (lane(NOON_US), lane(0), "Everything waits for lane load/0, which has not sent anything yet."),
+        (lane(NOON_US), lane(0), "Windows wait for lane load/0, which has not sent anything yet."),
         (
             lane(NOON_US),
             lane(NOON_US - 65 * SECOND, silent_s=70),
@@ -155,7 +155,14 @@ def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, a
     ids=["together", "never sent", "behind", "closed", "all closed"],
 )
 def test_the_lane_that_all_wait_for_is_named(ping: dict[str, Any], load: dict[str, Any], sentence: str) -> None:
-    assert sentence in slowest_lane(a_node(ping=ping, load=load))
+    assert sentence in slowest_lane(_lanes(a_node(ping=ping, load=load)))
+
+
+def test_a_node_without_sources_says_nothing_of_lanes(cli: Cli, node: TalkingNode, address: str) -> None:
+    node.told = a_node()
+    shown = cli("status", address).stdout
+    assert "sources" not in shown
+    assert "lanes" not in shown
 
 
 def test_copies_that_differ_are_told_as_an_alarm(cli: Cli, node: TalkingNode, address: str) -> None:

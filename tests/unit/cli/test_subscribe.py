@@ -13,9 +13,10 @@ import pytest
 
 from anabranch.deploy.copies import copies_of
 from anabranch.deploy.plan import load_plan
+from anabranch.errors import NodeUnreachable
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
-from anabranch.transport.ports import ReadRequest
+from anabranch.transport.ports import ReadRequest, StreamInfo
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.terminal import on_a_terminal
 from tests.unit.transport.fake_node import pings, tuples
@@ -104,6 +105,32 @@ def test_a_stream_that_is_not_there_is_named_with_those_that_are(cli: Cli, node:
     assert result.exit_code == 2
     assert "pong" in result.stderr
     assert "ping.late" in result.stderr
+
+
+def test_a_node_that_is_starting_is_waited_for_and_said_so(
+    cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Longer than the subscription itself waits, if need be."""
+    node.told = {"state": "starting"}
+    node.batches = [tuples(pings(1.0), 1)]
+    asked, info = [], node.stream
+
+    def late(stream: str) -> StreamInfo:
+        asked.append(stream)
+        if len(asked) < 3:
+            raise NodeUnreachable("It is not there yet.")
+        return info(stream)
+
+    monkeypatch.setattr(node, "stream", late)
+    monkeypatch.setattr("anabranch.transport.subscription.Retry.wait_after", _raises)
+    result = cli("subscribe", address, "ping", "--from", "start", "--limit", "1")
+    assert len(rows_of(result.stdout)) == 1, result.output
+    assert len(asked) >= 3
+    assert result.stderr == "waiting for ping: its node is starting\n"
+
+
+def _raises(_: object, error: NodeUnreachable) -> None:
+    raise error
 
 
 def test_someone_who_sees_nothing_yet_is_told_what_it_waits_for(

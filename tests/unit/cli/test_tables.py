@@ -27,7 +27,7 @@ def wide(node: TalkingNode, address: str) -> str:
 def test_a_status_fits_the_terminal_and_loses_nothing(wide: str, columns: int) -> None:
     code, shown = on_a_terminal("status", wide, columns=columns)
     lines = plain(shown).splitlines()
-    sentences = [line for line in lines if line.startswith("Everything waits")]
+    sentences = [line for line in lines if line.startswith("Windows wait")]
     assert code == 0
     assert max(len(line) for line in lines if line not in sentences) <= columns
     assert all(any(word in line.split() for line in lines) for word in ("running", "987,654,321,000", "1,234", "a1"))

@@ -130,6 +130,8 @@ def test_what_a_node_cannot_use_is_refused_and_it_waits_on(waiting: Waiting) -> 
         assert client.status()["state"] == "waiting"
         with pytest.raises(StreamNotFound, match="has no query yet"):
             client.stream("ping")
+        with pytest.raises(NodeUnreachable, match="waits for a query"):  # others that have theirs already try again
+            client.places("b")
     assert waiting.given() == []
 
 
@@ -190,7 +192,7 @@ def test_the_verb(waiting: Waiting, cli: Cli) -> None:
     result = cli("deploy", str(waiting.file))
     assert result.exit_code == 0, result.output
     assert "d: starts its part of paths" in result.stdout
-    assert f"anabranch status --deployment {waiting.file}" in result.stdout
+    assert f"anabranch status {waiting.file}" in result.stdout
     assert waiting.given() == ["a", "b", "c", "d"]
 
 

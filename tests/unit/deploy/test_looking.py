@@ -30,11 +30,21 @@ def copy(position: str | None, first: int, state: str = "read") -> dict[str, Any
     return {"state": state, "position": position, "error": None, "first": first}
 
 
+def lane(punctuation_us: int) -> dict[str, Any]:
+    return {"next_number": 1, "punctuation_us": punctuation_us, "silent_us": 4, "closed": False}
+
+
 def answers() -> Found:
     """``c`` is gone; ``d`` reads the pairs of both."""
     return {
-        "a": said(sources={"ping": {"rows_in": 70}, "load": {"rows_in": 30}}),
+        "a": said(
+            sources={
+                "ping": {"rows_in": 70, "lanes": {"ping/p": lane(5), "ping/q": lane(8)}},
+                "load": {"rows_in": 30, "lanes": {"load/0": lane(6)}},
+            }
+        ),
         "b": said(
+            sources={"ping": {"rows_in": 70, "lanes": {"ping/p": lane(7), "ping/q": lane(3)}}},
             stages={"pairs": stage(50, 7), "slow": stage(3, 1, "restarting", "it broke")},
             streams={"box:pairs": log(50)},
         ),
@@ -75,6 +85,15 @@ def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found:
     assert pairs["readers"]["d"]["c"] == {"state": "away", "lag_rows": None, "first": 10, "error": None}
 
 
+def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: dict[str, Any]) -> None:
+    lanes = found["queries"]["paths"]["lanes"]
+    assert {name: (facts["punctuation_us"], facts["address"]) for name, facts in lanes.items()} == {
+        "ping/p": (7, "127.0.0.1:7002"),
+        "ping/q": (8, "127.0.0.1:7001"),
+        "load/0": (6, "127.0.0.1:7001"),
+    }
+
+
 def test_positions_of_another_incarnation_cannot_be_compared(tmp_path: Path) -> None:
     changed = {**answers(), "b": said(streams={"box:pairs": log(3, "later")})}
     streams = overview(plan(tmp_path), changed)["queries"]["paths"]["streams"]
@@ -91,5 +110,16 @@ def test_people_see_the_same(found: dict[str, Any]) -> None:
     words = [" ".join(line.split()) for line in captured.get().splitlines()]
     assert "c paused 127.0.0.1:7003 runs" in " ".join(words)
     assert "box:pairs d b read 5 30 75%" in words
+    assert "load c paused" in words
     assert "c away - 10 25%" in words
-    assert [each for each in troubles(found) if "it broke" in each]
+    assert list(troubles(found)) == ["slow on b: it broke"], "that a paused node does not answer is no trouble"
+
+
+def test_copies_that_differ_are_told_with_who_found_it(tmp_path: Path) -> None:
+    copies = {"b": {"rows": 7, "digest": "00"}, "c": {"rows": 8, "digest": "01"}}
+    latest = {"stream": "box:pairs", "origin": "pairs", "start": "12:00:00", "end": "12:00:10", "copies": copies}
+    changed = {"d": said(alarms={"box:pairs": {"count": 1, "latest": [latest]}})}
+    assert list(troubles(overview(plan(tmp_path), changed))) == [
+        "ALARM: copies of box:pairs differ in 1 interval from 12:00:00 to 12:00:10, tuples of pairs: "
+        "b (7 rows) and c (8 rows); found by d"
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import pytest
@@ -82,9 +82,19 @@ def test_every_way_that_rows_take_has_a_delay(planetlab: Plan) -> None:
         for copies in node.role.upstream.values()
         for copy in copies
     }
-    peers = {("mit", "ufl"), ("ucsd", "uw")}
+    peers = {
+        (min(pair), max(pair))
+        for entrance in planetlab.queries["planetlab"].entrances.values()
+        for pair in combinations(entrance.nodes, 2)
+    }
     assert planetlab.links.keys() == ways | peers
     assert planetlab.faults
+
+
+def test_any_one_of_the_entry_points_of_figure_7_may_die(planetlab: Plan) -> None:
+    for source, entrance in planetlab.queries["planetlab"].entrances.items():
+        assert len(set(entrance.nodes)) == 3, source
+        assert source.endswith(f"_{entrance.nodes[0]}")
 
 
 def test_origins_of_streams_are_those_of_the_whole_query(planetlab: Plan) -> None:

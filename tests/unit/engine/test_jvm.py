@@ -14,6 +14,7 @@ def messages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "messages"
     monkeypatch.setattr(jvm, "_messages", path)
     monkeypatch.setattr(jvm, "_read_bytes", 0)
+    monkeypatch.setattr(jvm, "_unfinished", b"")
     return path
 
 
@@ -44,6 +45,36 @@ def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
     other = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\nValueError: z\n'
     messages.write_text(gone + other + gone)
     assert jvm.new_messages() == other.splitlines()
+
+
+@pytest.mark.parametrize("order", ["aaabbb", "abbbaa", "ababab", "aabbab"])
+def test_workers_whose_readers_have_gone_may_speak_at_the_same_time(messages: Path, order: str) -> None:
+    lines = ("Traceback (most recent call last):", "  File d.py", "BrokenPipeError: x")
+    workers = {"a": iter(lines), "b": iter(lines)}
+    text = ""
+    for worker in order:
+        text += f"{next(workers[worker])}\n"
+        messages.write_text(text)
+        assert jvm.new_messages() == []
+    messages.write_text(f"{text}done\n")
+    assert jvm.new_messages() == ["done"]
+
+
+@pytest.mark.parametrize("cut", [10, 35, 50, 84])
+def test_a_traceback_that_is_read_while_it_is_written_is_judged_as_a_whole(messages: Path, cut: int) -> None:
+    gone = 'Traceback (most recent call last):\n  File "daemon.py", line 264, in manager\nBrokenPipeError: [Errno 32]\n'
+    messages.write_text(f"first\n{gone[:cut]}")
+    assert [jvm.new_messages() for _ in range(2)] == [["first"], []]
+    messages.write_text(f"first\n{gone}")
+    assert jvm.new_messages() == []
+
+
+def test_a_traceback_that_never_ends_is_told_after_a_while(messages: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\n'
+    messages.write_text(text)
+    assert [jvm.new_messages() for _ in range(3)] == [[], [], []]
+    monkeypatch.setattr(jvm, "UNFINISHED_S", 0.0)
+    assert [jvm.new_messages() for _ in range(2)] == [text.splitlines(), []]
 
 
 def test_java_tells_what_it_threw_and_not_from_where(messages: Path) -> None:
