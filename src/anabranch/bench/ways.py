@@ -304,7 +304,8 @@ class Deployed(Way):
         return self._nodes
 
     def _start(self) -> None:
-        self._nodes = Supervisor(self._write(), state=self.directory / "state")
+        temporary = {"TMPDIR": str(self.directory.parent)}  # a short path: Spark makes sockets there
+        self._nodes = Supervisor(self._write(), state=self.directory / "state", environment=temporary)
         self._nodes.start()
         self._nodes.wait_running(between=self._check_asked)
         self._clients = {name: Client(self._address(name)) for name in self.copies}

@@ -43,12 +43,20 @@ class Change:
 
 
 class Supervisor:
-    """The nodes of the deployment ``file``; with ``state`` each keeps its state below that directory.
+    """The nodes of the deployment ``file``; with ``state`` each keeps its state below that directory. They have the
+    environment of this process, and ``environment``.
 
     Nothing is started unless everything can be: see ``preflight``.
     """
 
-    def __init__(self, file: Path | str, *, state: Path | None = None, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        file: Path | str,
+        *,
+        state: Path | None = None,
+        plan: Plan | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.file: Final = Path(file).resolve()
         self.plan: Final = plan or load_plan(self.file)
         self.states: Final[Mapping[str, Path]] = {
@@ -56,7 +64,7 @@ class Supervisor:
         }
         check_start(self.file, self.plan, self.states)
         self._children: Final = {
-            name: Child(name, [str(self.file), name, "--state", str(where)], log_of(where))
+            name: Child(name, [str(self.file), name, "--state", str(where)], log_of(where), environment or {})
             for name, where in self.states.items()
         }
         self._guardian = Guardian()
