@@ -131,7 +131,11 @@ class Way(ABC):
 
     def wait_near(self) -> None:
         """Until results come of rows that were made just now."""
-        self.wait_until("results are still behind", lambda: self.arrivals.last_n >= self.flow.made - ROWS_S * NEAR_S)
+
+        def is_near() -> bool:
+            return self.arrivals.last_n >= max(0, self.flow.made - ROWS_S * NEAR_S)
+
+        self.wait_until("results are still behind", is_near)
 
     def finish(self) -> None:
         """Ends the flow, and waits until nothing more is to come, or long enough to call it lost."""
