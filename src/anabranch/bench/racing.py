@@ -144,9 +144,9 @@ class RacingBench:
         slots = self._plan.slots
         for step in slow_periods(slots):
             if step.copy in way.copies:
-                slot = int(step.at_s // SLOT_S) + 1
-                self._say(f"{way.name}: slow period {slot} of {slots}, {'pause' if step.do != 'delay' else 'delays'}")
                 way.wait(began + step.at_s - time.monotonic())
+                slot, kind = int(step.at_s // SLOT_S) + 1, "delays" if step.do == "delay" else "a pause"
+                self._say(f"{way.name}: slow period {slot} of {slots}: {kind} of copy {step.copy}")
                 _do(step, way)
         way.wait(began + slots * SLOT_S - time.monotonic())
 

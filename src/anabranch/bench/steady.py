@@ -55,8 +55,10 @@ def expected(made: int) -> np.ndarray:
 
 
 def results(table: pa.Table | pa.RecordBatch) -> tuple[np.ndarray, np.ndarray]:
-    """Of rows of the output: their numbers, and when they were made."""
-    return np.asarray(table.column("n")), np.asarray(table.column("at").cast(pa.int64()))
+    """Of rows of the output: their numbers, and when they were made. Spark's files have times in nanoseconds."""
+    at = table.column("at")
+    made_us = at.cast(pa.timestamp("us", at.type.tz)).cast(pa.int64())
+    return np.asarray(table.column("n")), np.asarray(made_us)
 
 
 class Flow:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from anabranch.bench.arrivals import now_us
@@ -34,6 +35,14 @@ def test_a_result_tells_its_row_and_when_that_was_made() -> None:
     n, made_us = results(rows(3, 2, 1_767_225_600_000_001))
     assert n.tolist() == [3, 4]
     assert made_us.tolist() == [1_767_225_600_000_001] * 2
+
+
+def test_times_are_the_same_from_the_files_that_spark_writes(tmp_path: Path) -> None:
+    made = rows(3, 2, 1_767_225_600_000_001)
+    pq.write_table(pa.Table.from_batches([made]), tmp_path / "file", use_deprecated_int96_timestamps=True)
+    read = pq.read_table(tmp_path / "file")
+    assert read.schema.field("at").type.unit == "ns"
+    assert [part.tolist() for part in results(read)] == [part.tolist() for part in results(made)]
 
 
 def test_a_flow_makes_each_row_once_in_order_of_time() -> None:
