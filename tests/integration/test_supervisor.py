@@ -27,7 +27,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Supervisor]:
-    with Supervisor(write(tmp_path_factory.mktemp("deployment"))) as supervisor:
+    with Supervisor(write(tmp_path_factory.mktemp("deployment")), environment={"FLAVOUR": "sour"}) as supervisor:
         supervisor.start(["a", "b"])
         yield supervisor
 
@@ -81,6 +81,21 @@ def test_a_node_is_killed_and_comes_back_with_its_rows_or_without(nodes: Supervi
     assert rows(nodes, "a") == 0
     assert rows(nodes, "b") == before["b"] + 5
     assert nodes.statistics()["a"]["starts"] == starts + 2
+
+
+def test_nodes_have_the_environment_that_was_given_beside_that_of_the_supervisor(nodes: Supervisor) -> None:
+    found = Path("/proc", str(nodes.child("a").session), "environ").read_bytes().split(b"\0")
+    assert {b"FLAVOUR=sour", f"PATH={os.environ['PATH']}".encode()} <= set(found)
+
+
+def test_waiting_for_a_node_can_be_ended(nodes: Supervisor) -> None:
+    def enough() -> None:
+        raise TimeoutError("enough")
+
+    nodes.pause("a")
+    with pytest.raises(TimeoutError, match="enough"):
+        nodes.wait_running(["a"], between=enough)
+    nodes.resume("a")
 
 
 def test_a_paused_node_is_silent_and_goes_on(nodes: Supervisor) -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
-import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -22,7 +20,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from anabranch.bench.processes import Peaks, jvm_of, kill_tree
+from anabranch.bench.processes import Peaks, free_ports, jvm_of, kill_tree, said_last, start_python
 from anabranch.bench.workloads import OUTPUT, Piece, Rows, Workload, first_rows, window_sum
 from anabranch.errors import EngineError, NodeUnreachable
 from anabranch.query import yaml_form
@@ -96,18 +94,7 @@ class FreshSide(ABC):
             process.communicate()  # waits for it, and closes our end of the pipe
 
     def _spawn(self, *arguments: str) -> None:
-        """In a session of its own, so that Ctrl-C is ours alone, with all its files in the directory."""
-        temporary = self.directory / "tmp"
-        temporary.mkdir()
-        with (self.directory / "results").open("wb") as output, (self.directory / "messages").open("wb") as messages:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", *arguments],
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=messages,
-                env=os.environ | {"TMPDIR": str(temporary)},
-                start_new_session=True,
-            )
+        self._process = start_python(self.directory, *arguments)
 
     def _wait(self, results: int) -> None:
         self._wait_until(lambda: self._results() >= results)
@@ -117,8 +104,7 @@ class FreshSide(ABC):
         while not condition():
             self._check()
             if self._process.poll() is not None or time.monotonic() > deadline:
-                told = [(self.directory / name).read_text()[-2_000:] for name in ("results", "messages")]
-                raise EngineError(f"A process of the benchmark ended or hangs: {' '.join(told)}")
+                raise EngineError(f"A process of the benchmark ended or hangs: {said_last(self.directory)}")
             time.sleep(LOOK_S)
 
 
@@ -130,7 +116,7 @@ class FreshNode(FreshSide):
     def _start(self) -> None:
         query = self.directory / "query.yaml"
         query.write_text(yaml_form.dump(diagram_to_dict(window_sum())))
-        port = _free_port()
+        (port,) = free_ports(1)
         state = str(self.directory / "state")
         conf = [part for setting in self._conf for part in ("--conf", setting)]
         self._spawn("anabranch.cli", "run", str(query), "--state", state, "--port", str(port), "--for", LIFE, *conf)
@@ -195,9 +181,3 @@ class FreshPlain(FreshSide):
         pq.write_table(pa.Table.from_batches([batch]), file)
         os.utime(file, (self._files, self._files))
         return file
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

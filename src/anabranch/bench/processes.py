@@ -1,9 +1,13 @@
-"""What the system knows about a process and all that it started: processor time and memory. Linux only: reads /proc."""
+"""Processes of a benchmark: how they are started and killed, and what the system knows about one and all that it
+started, processor time and memory. Linux only: reads /proc."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -27,6 +31,39 @@ def check_system() -> None:
         raise ConfigError(
             "This system does not tell the memory and processor time of processes in /proc.", remedy="Use Linux."
         )
+
+
+def start_python(directory: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """``python -m ARGUMENTS`` in a session of its own, so that Ctrl-C is ours alone. All its files are in there.
+
+    What it says goes to ``results`` and ``messages`` there.
+    """
+    temporary = directory / "tmp"
+    temporary.mkdir(exist_ok=True)
+    with (directory / "results").open("wb") as output, (directory / "messages").open("wb") as messages:
+        return subprocess.Popen(
+            [sys.executable, "-m", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=messages,
+            env=os.environ | {"TMPDIR": str(temporary)},
+            start_new_session=True,
+        )
+
+
+def said_last(directory: Path) -> str:
+    """The last words of a process that was started there."""
+    return " ".join((directory / name).read_text()[-2_000:] for name in ("results", "messages"))
+
+
+def free_ports(count: int) -> list[int]:
+    """Held together, so that no two are the same."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    try:
+        return [int(probe.getsockname()[1]) for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
 
 
 def tree(root: int) -> list[int]:

@@ -76,6 +76,8 @@ class Report:
     command: str
     baseline: str
     """What the numbers are compared with, as the heading of a column."""
+    measured: str = "anabranch"
+    """What the numbers are of, as the heading of the column before it."""
     load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 1))
     """How many processes wanted a processor in the minute before: on a busy machine numbers mean little."""
     results: list[Result] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Report:
     def table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("", no_wrap=True)
-        for heading in ("anabranch", self.baseline, "ratio"):
+        for heading in (self.measured, self.baseline, "ratio"):
             table.add_column(heading, justify="right", no_wrap=True)
         for heading in ("unit", "bound"):
             table.add_column(heading, no_wrap=True)

@@ -6,8 +6,10 @@ import logging
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn, Protocol
 
 import typer
 
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 WIDTH: Final = 120
 """Columns of a table that goes to a file or a pipe."""
 
+_Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")]
+_QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: about three minutes, rough.")]
+_QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: under two minutes, rough.")]
+
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 
@@ -29,17 +35,16 @@ def _verbs() -> None:
     """Measure Anabranch against a baseline in the same run.
 
     \b
-    Example:
+    Examples:
       anabranch bench engine --quick
+      anabranch bench failover --quick
     """
 
 
 @bench.command()
 def engine(
     quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, one round: under a minute, rough.")] = False,
-    json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")
-    ] = None,
+    json_file: _Json = None,
 ) -> None:
     """Compare with plain Spark: a filter, a window sum over 1000 keys and a join, on the same rows and settings.
 
@@ -53,9 +58,69 @@ def engine(
       anabranch bench engine --json engine.json
     """
     from anabranch.bench.engine import FULL, QUICK, EngineBench
+    from anabranch.engine.session import close_session
+
+    try:
+        _run("engine", partial(EngineBench, QUICK if quick else FULL), quick, json_file, baseline="plain Spark")
+    finally:
+        close_session()
+
+
+@bench.command()
+def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
+    """Kill what computes, three ways: plain Spark and Anabranch `single` start again at once, `race` has a second copy.
+
+    The same filter on the same steady flow of 100 rows/s, made and read here. Tells the largest gap between results
+    around a kill -9 beside that of intervals without one, how long it takes until latency is normal, and how many
+    results are lost or repeated; medians of five kills. A full run takes about 12 minutes, and at most two Sparks run
+    at a time. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      anabranch bench failover --quick
+      anabranch bench failover --json failover.json
+    """
+    from anabranch.bench.failover import FULL, QUICK, FailoverBench
+
+    made = partial(FailoverBench, QUICK if quick else FULL)
+    _run("failover", made, quick, json_file, baseline="without a kill", measured="with a kill")
+
+
+@bench.command()
+def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
+    """Slow down copies in turn, by pauses and by long-tailed delays: what a second copy does for latency, and its cost.
+
+    The same filter on the same steady flow of 100 rows/s and the same slow periods, with one copy and with two. Tells
+    latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 6 minutes.
+    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      anabranch bench racing --quick
+      anabranch bench racing --json racing.json
+    """
+    from anabranch.bench.racing import FULL, QUICK, RacingBench
+
+    made = partial(RacingBench, QUICK if quick else FULL)
+    _run("racing", made, quick, json_file, baseline="one copy", measured="two copies")
+
+
+class _Bench(Protocol):
+    def run(self, report: Report) -> None: ...
+
+
+def _run(
+    name: str,
+    made: Callable[[Path, Callable[[str], None], Callable[[], None]], _Bench],
+    quick: bool,
+    json_file: Path | None,
+    *,
+    baseline: str,
+    measured: str = "anabranch",
+) -> NoReturn:
+    """Carries it out in a directory of its own, tells what it found, and exits as that is."""
     from anabranch.bench.processes import check_system
     from anabranch.bench.report import Report
-    from anabranch.engine.session import close_session
 
     check_system()
     if json_file is not None and not json_file.absolute().parent.is_dir():
@@ -63,16 +128,15 @@ def engine(
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     signals = Signals()
     waiting = Waiting(signals.check, done="done")
-    report = Report(command=f"anabranch bench engine{' --quick' if quick else ''}", baseline="plain Spark")
+    command = f"anabranch bench {name}{' --quick' if quick else ''}"
+    report = Report(command=command, baseline=baseline, measured=measured)
     try:
         with waiting, tempfile.TemporaryDirectory(prefix="anabranch-bench-") as directory:
-            EngineBench(QUICK if quick else FULL, Path(directory), waiting.progress, signals.check).run(report)
+            made(Path(directory), waiting.progress, signals.check).run(report)
     except StopAsked:
         pass
     except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
         signals.received = signal.SIGINT
-    finally:
-        close_session()
     if report.results:
         _tell(report)
     if signals.received is not None:

@@ -18,6 +18,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,13 +33,14 @@ TAIL_LINES: Final = 15
 class Child:
     """One node. ``look`` notices what has changed; all else is done at once."""
 
-    def __init__(self, name: str, arguments: list[str], log: Path) -> None:
+    def __init__(self, name: str, arguments: list[str], log: Path, environment: Mapping[str, str]) -> None:
         self.name: Final = name
         self.log: Final = log
         self.state = "stopped"
         self.code: int | None = None
         self.starts = 0
         self._arguments = arguments
+        self._environment = environment
         self._process: subprocess.Popen[bytes] | None = None
         self._said = b""
         self._log_start = self._log_read = 0
@@ -61,6 +63,7 @@ class Child:
                     stdin=subprocess.DEVNULL,
                     stdout=subprocess.PIPE,
                     stderr=messages,
+                    env={**os.environ, **self._environment},
                     start_new_session=True,
                 )
         except OSError as error:

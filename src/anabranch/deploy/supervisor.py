@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
@@ -43,12 +43,20 @@ class Change:
 
 
 class Supervisor:
-    """The nodes of the deployment ``file``; with ``state`` each keeps its state below that directory.
+    """The nodes of the deployment ``file``; with ``state`` each keeps its state below that directory. They have the
+    environment of this process, and ``environment``.
 
     Nothing is started unless everything can be: see ``preflight``.
     """
 
-    def __init__(self, file: Path | str, *, state: Path | None = None, plan: Plan | None = None) -> None:
+    def __init__(
+        self,
+        file: Path | str,
+        *,
+        state: Path | None = None,
+        plan: Plan | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.file: Final = Path(file).resolve()
         self.plan: Final = plan or load_plan(self.file)
         self.states: Final[Mapping[str, Path]] = {
@@ -56,7 +64,7 @@ class Supervisor:
         }
         check_start(self.file, self.plan, self.states)
         self._children: Final = {
-            name: Child(name, [str(self.file), name, "--state", str(where)], log_of(where))
+            name: Child(name, [str(self.file), name, "--state", str(where)], log_of(where), environment or {})
             for name, where in self.states.items()
         }
         self._guardian = Guardian()
@@ -125,11 +133,21 @@ class Supervisor:
                     self._guardian.add(child.session)
         return [Change(node=child.name, state=child.state, code=child.code) for child in changed]
 
-    def wait_running(self, names: Iterable[str] | None = None, *, timeout_s: float = limits.NODE_START_WAIT_S) -> None:
-        """Until these nodes run, or all; ``OperatorError`` with its last lines, if one ends or takes too long."""
+    def wait_running(
+        self,
+        names: Iterable[str] | None = None,
+        *,
+        timeout_s: float = limits.NODE_START_WAIT_S,
+        between: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Until these nodes run, or all; ``OperatorError`` with its last lines, if one ends or takes too long.
+
+        ``between`` is called while it waits, and may end that by raising.
+        """
         waited = [self.child(name) for name in (self._children if names is None else names)]
         deadline = time.monotonic() + timeout_s
         while any(child.state != "running" for child in waited):
+            between()
             self.look()
             for child in waited:
                 if not child.is_alive or time.monotonic() > deadline:

@@ -1,9 +1,9 @@
 """Plain Spark, to measure against: a diagram as its author would write it without Anabranch.
 
-Parquet files in, the time column as the watermark, ``foreachBatch`` and ``toArrow`` out: Spark's own file source in the
-place of inlet and journal, and nothing of ours around it. It runs in the session of the engine, with the same settings,
-so that what differs is what Anabranch adds. Knows the few diagrams that a benchmark needs: one Filter, Aggregate or
-Join between sources and one output.
+Parquet files in, the time column as the watermark, ``foreachBatch`` and ``toArrow`` out, or Parquet files again:
+Spark's own file source in the place of inlet and journal, and nothing of ours around it. It runs in the session of the
+engine, with the same settings, so that what differs is what Anabranch adds. Knows the few diagrams that a benchmark
+needs: one Filter, Aggregate or Join between sources and one output.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.columns import arrow_schema
+from anabranch.engine.checkpoint import location
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.errors import ConfigError
 from anabranch.model.header import STIME
@@ -83,6 +84,12 @@ class PlainQuery:
             sink(frame.toArrow())
 
         self._query.start(self._frame, hand_over)
+
+    def start_files(self, directory: Path) -> None:
+        """Spark's own file sink in the place of ``start``: each batch once, for those who read its list of files."""
+        writer = self._frame.writeStream.format("parquet").outputMode("append")
+        writer = writer.option("checkpointLocation", location(self._query.checkpoint))
+        self._query.handle = writer.start(location(directory))
 
     def stop(self) -> None:
         self._query.stop()

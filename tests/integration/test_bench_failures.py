@@ -1,0 +1,99 @@
+"""``anabranch bench failover --quick`` and ``racing --quick`` as processes of their own, and Ctrl-C while nodes run.
+
+Whether bounds of time are kept depends on the machine and what else it does: that is for whoever runs them. That
+nothing is lost or repeated does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from anabranch.bench.processes import tree
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
+
+WAYS = ("plain Spark", "single", "race")
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """Where the benchmark keeps its state. Spark makes a socket there, whose path must be short: pytest's are not."""
+    with tempfile.TemporaryDirectory() as directory:
+        yield Path(directory)
+
+
+def bench(temporary: Path, what: str, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "anabranch.cli", "bench", what, "--quick", *options],
+        env=os.environ | {"TMPDIR": str(temporary)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    )
+
+
+def results_of(temporary: Path, what: str, file: Path) -> dict[str, dict[str, Any]]:
+    process = bench(temporary, what, "--json", str(file))
+    output, errors = process.communicate(timeout=840)
+    assert process.returncode in (0, 1), output + errors
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    assert process.returncode == (0 if all(result["ok"] for result in results.values()) else 1)
+    assert all(name in output for name in results)
+    assert not list(temporary.iterdir())
+    return results
+
+
+def test_three_ways_lose_and_repeat_nothing_and_two_of_them_stand_still_for_a_restart(
+    tmp_path: Path, temporary: Path
+) -> None:
+    results = results_of(temporary, "failover", tmp_path / "failover.json")
+    for way in WAYS:
+        assert results[f"{way}: results lost"]["value"] == 0
+        assert results[f"{way}: results repeated"]["value"] == 0
+        assert results[f"{way}: largest gap between results"]["baseline"] > 0
+    gaps = {way: results[f"{way}: largest gap between results"] for way in WAYS}
+    assert gaps["race"]["bound"] == "<= 1.5"
+    assert gaps["race"]["value"] < min(gaps["single"]["value"], gaps["plain Spark"]["value"])
+    assert results["single: until latency is normal"]["value"] > results["race: until latency is normal"]["value"]
+
+
+def test_two_copies_are_compared_with_one(tmp_path: Path, temporary: Path) -> None:
+    results = results_of(temporary, "racing", tmp_path / "racing.json")
+    assert results["latency, 99 %"]["bound"] == "<= 0.7"
+    assert results["processor time"]["bound"] == results["bytes on the wire"]["bound"] == "<= 2.2"
+    assert results["latency, 99 %"]["baseline"] > 2_000, "a pause of four seconds must show with one copy"
+    assert results["bytes on the wire"]["ratio"] > 1.5
+    for share in ("median", "95 %"):
+        assert 0 < results[f"latency, {share}"]["value"] <= results["latency, 99 %"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("what", "when"), [("failover", "plain Spark: warming up"), ("racing", "one copy: warming up")]
+)
+def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path, what: str, when: str) -> None:
+    process = bench(temporary, what)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if when in line:
+            break
+    started = set(tree(process.pid)) - {process.pid}
+    assert len(started) > 1
+    os.killpg(process.pid, signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "the table is not complete" in output
+    assert "Traceback" not in errors
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), lambda: started, seconds=20)
+    assert not list(temporary.iterdir())
