@@ -31,7 +31,10 @@ class Wound:
     fault: Fault
     began_s: float
     healed_s: float | None = None
+    ran_s: float | None = None
+    """When a node that was started again ran."""
     lacks: str | None = None
+    """What was still missing at the last look."""
 
 
 @dataclass(slots=True)
@@ -120,17 +123,26 @@ class Hurting:
     def _look_after(self, wound: Wound, found: Found, away: set[str]) -> None:
         assert wound.healed_s is not None
         took_s = time.monotonic() - wound.healed_s
+        if wound.ran_s is None and all(self.nodes.child(node).state == "running" for node in wound.fault.where):
+            wound.ran_s = took_s
         reasons = [why_not_back(self.nodes.plan, found, node, away) for node in wound.fault.where]
-        wound.lacks = next((reason for reason in reasons if reason is not None), None)
-        if wound.lacks is None:
+        lacks = next((reason for reason in reasons if reason is not None), None)
+        if lacks is None:
             self._wounds.remove(wound)
             self.back_s.setdefault(wound.fault.kind, []).append(took_s)
-            self.report(f"{' - '.join(wound.fault.where)} back {took_s:.1f} s after the {wound.fault.kind}")
+            self.report(f"{_back(wound, took_s)}; at last {wound.lacks or 'nothing was missing'}")
         elif took_s > BACK_S:
-            raise HarnessError(f"{wound.fault} was undone {took_s:.0f} s ago, and still {wound.lacks}")
+            raise HarnessError(f"{wound.fault} was undone {took_s:.0f} s ago, and still {lacks}")
+        wound.lacks = lacks
 
     def _note(self, found: Found) -> None:
         for node, said in found.items():
             if isinstance(said, dict):
                 self.alarms |= {f"{node}, {stream}": facts for stream, facts in said["alarms"].items()}
                 self.batch_ms |= {f"{node} {name}": stage["batch_ms"] for name, stage in said["stages"].items()}
+
+
+def _back(wound: Wound, took_s: float) -> str:
+    where = " - ".join(wound.fault.where)
+    ran = f", ran after {wound.ran_s:.1f} s" if wound.fault.kind in ("kill", "lose disk") else ""
+    return f"{where} whole {took_s:.1f} s after the {wound.fault.kind} was undone{ran}"
