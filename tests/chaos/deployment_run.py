@@ -136,10 +136,10 @@ class DeploymentRun:
         waiting: deque[Fault] = deque(islice(faults, AHEAD))
         while (now_s := time.monotonic() - began) < seconds and (waiting or not hurting.is_over):
             self._look_after(hurting, now_s / seconds)
-            ready = [each for each in waiting if now_s >= last_s + each.after_s and hurting.may_begin(each)]
-            if ready:
-                hurting.begin(ready[0])
-                waiting.remove(ready[0])
+            ready = next((each for each in waiting if hurting.may_begin(each)), None)
+            if ready is not None and now_s >= last_s + ready.after_s:
+                hurting.begin(ready)
+                waiting.remove(ready)
                 waiting.extend(islice(faults, 1))
                 last_s = now_s
             time.sleep(TICK_S)
