@@ -24,37 +24,38 @@ ROWS_S = 20
 
 def main() -> int:
     options = _options()
-    teller = Teller(options.seed, f"python -m tests.chaos --minutes {options.minutes} --joins {options.joins}")
-    recording = planetlab.record(options.seed, int(options.minutes * 60 * ROWS_S))
-    teller.say(f"seed {options.seed}, {recording.rows} rows, {options.minutes} min of faults, in {teller.directory}")
+    with Teller(options.seed, f"python -m tests.chaos --minutes {options.minutes} --joins {options.joins}") as teller:
+        try:
+            return teller.judge(_problems(teller, options.minutes, options.joins))
+        except (HarnessError, AnabranchError) as error:
+            return teller.failed(error)
+
+
+def _problems(teller: Teller, minutes: float, joins: int) -> dict[str, list[str]]:
+    recording = planetlab.record(teller.seed, int(minutes * 60 * ROWS_S))
+    teller.say(f"seed {teller.seed}, {recording.rows} rows, {minutes} min of faults, in {teller.directory}")
     expected = expected_output(recording)
     teller.say(f"reference: {sum(len(stream.rows) for stream in expected.values())} rows in {len(expected)} streams")
 
     def prepared(name: str) -> DeploymentRun:
         folder = teller.directory / name
         folder.mkdir()
-        file = planetlab.write_deployment(recording, folder, joins=options.joins)
+        file = planetlab.write_deployment(recording, folder, joins=joins)
         return DeploymentRun(file, recording, planetlab.OUTPUT, teller.say)
 
-    try:
-        run = prepared("hurt")
-        hurt = run.run(draw_faults(options.seed, run.layout), seconds=options.minutes * 60)
-        teller.say(f"hurt run: {hurt.figures}")
-        undisturbed = prepared("undisturbed").run()
-        teller.say(f"undisturbed run: {undisturbed.figures}")
-    except (HarnessError, AnabranchError) as error:
-        return teller.failed(error)
-    alone = as_expected(undisturbed.streams)
-    return teller.judge(
-        {
-            "faults": missing_coverage(hurt.faults, run.layout),
-            "hurt run": hurt.problems_within(),
-            "hurt run against the reference": hurt.problems_against(expected),
-            "undisturbed run": undisturbed.problems_within(),
-            "undisturbed run against the reference": undisturbed.problems_against(expected),
-            "hurt run against the undisturbed one": hurt.problems_against(alone),
-        }
-    )
+    run = prepared("hurt")
+    hurt = run.run(draw_faults(teller.seed, run.layout), seconds=minutes * 60)
+    teller.say(f"hurt run: {hurt.figures}")
+    undisturbed = prepared("undisturbed").run()
+    teller.say(f"undisturbed run: {undisturbed.figures}")
+    return {
+        "faults": missing_coverage(hurt.faults, run.layout),
+        "hurt run": hurt.problems_within(),
+        "hurt run against the reference": hurt.problems_against(expected),
+        "undisturbed run": undisturbed.problems_within(),
+        "undisturbed run against the reference": undisturbed.problems_against(expected),
+        "hurt run against the undisturbed one": hurt.problems_against(as_expected(undisturbed.streams)),
+    }
 
 
 def _options() -> argparse.Namespace:

@@ -92,7 +92,7 @@ class Pusher(_Client):
                 try:
                     self._send(producer)
                     self.sent += 1
-                except (ab.NodeUnreachable, ab.NotLeading):
+                except ab.NodeUnreachable:
                     if not self._restarts:
                         raise
                     self.restarts += 1
@@ -109,7 +109,7 @@ class Pusher(_Client):
                 return connection.producer(
                     self.lane.source, self.lane.producer, deadline_s=0.0 if self._restarts else AWAY_S
                 )
-            except (ab.NodeUnreachable, ab.NotLeading):
+            except ab.NodeUnreachable:
                 if time.monotonic() > deadline:
                     raise
                 self._stopping.wait(0.2)

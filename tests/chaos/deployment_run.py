@@ -6,6 +6,7 @@ that reads all copies of the output from the first row to the last.
 
 from __future__ import annotations
 
+import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -95,10 +96,8 @@ class DeploymentRun:
         self.layout = Layout.of(self._plan)
         (self._query,) = self._plan.queries.values()
         self._pushers = [
-            Pusher(
-                self._addresses(self._query.entrances[lane.source].lanes[lane.origin]), lane, restarts=number % 3 == 2
-            )
-            for number, lane in enumerate(recording.lanes)
+            Pusher(self._addresses(self._query.entrances[lane.source].lanes[lane.origin]), lane, restarts=False)
+            for lane in recording.lanes
         ]
         self._follower = Follower(self._addresses(self._query.copies[output]), output)
         self._sessions: set[int] = set()
@@ -171,7 +170,9 @@ class DeploymentRun:
         while not condition():
             self._look_after(hurting, 1.0)
             if time.monotonic() > deadline:
-                raise HarnessError(f"after {FINISH_S:.0f} s {lacks()}; {hurting.state()}")
+                said = self._nodes.file.with_name("status.json")
+                said.write_text(json.dumps(hurting.found, default=str, indent=1))
+                raise HarnessError(f"after {FINISH_S:.0f} s {lacks()}; hurt: {hurting.open_wounds}; see {said}")
             time.sleep(TICK_S)
 
     def _look_after(self, hurting: Hurting, part: float) -> None:

@@ -50,11 +50,12 @@ class Hurting:
     """Per kind, how long it took from the heal until everything was back."""
     alarms: dict[str, object] = field(default_factory=dict)
     """Of copies that were found to differ, by node and stream."""
+    found: Found = field(default_factory=dict)
+    """What the nodes said last."""
     batch_ms: dict[str, object] = field(default_factory=dict)
     """Of each stage, when it was asked last."""
     _wounds: list[Wound] = field(default_factory=list)
     _looked_s: float = 0.0
-    _found: Found = field(default_factory=dict)
 
     def may_begin(self, fault: Fault) -> bool:
         """Whether nobody who would have to stand in is hurt."""
@@ -88,11 +89,9 @@ class Hurting:
     def is_over(self) -> bool:
         return not self._wounds
 
-    def state(self) -> str:
-        """What the nodes said last, and what is still hurt."""
-        wounds = [f"{wound.fault}: {wound.lacks or 'not undone'}" for wound in self._wounds]
-        told = {node: str(said)[:4000] for node, said in self._found.items()}
-        return f"hurt: {wounds}; nodes: {told}"
+    @property
+    def open_wounds(self) -> list[str]:
+        return [f"{wound.fault}: {wound.lacks or 'not undone'}" for wound in self._wounds]
 
     def _heal(self, wound: Wound) -> None:
         fault = wound.fault
@@ -115,7 +114,7 @@ class Hurting:
             node for wound in self._wounds if wound.healed_s is None for node in wound.fault.where
         }  # also those behind a link that is hurt: nothing can be expected of what they read through it
         silent = {name for name in away if self.nodes.child(name).state != "running"}
-        found = self._found = self.looker.ask(name for name in self.nodes.plan.nodes if name not in silent)
+        found = self.found = self.looker.ask(name for name in self.nodes.plan.nodes if name not in silent)
         self._note(found)
         for wound in [each for each in self._wounds if each.healed_s is not None]:
             self._look_after(wound, found, away)

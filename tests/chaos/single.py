@@ -16,30 +16,32 @@ from tests.chaos.telling import Teller, add_seed
 
 def main() -> int:
     options = _options()
-    teller = Teller(options.seed, "python -m tests.chaos.single")
-    recording = record(options.seed, options.rows)
-    teller.say(f"seed {options.seed}, {recording.rows} rows, {options.kills} kills, in {teller.directory}")
+    with Teller(options.seed, "python -m tests.chaos.single") as teller:
+        try:
+            return teller.judge(_problems(teller, options.rows, options.kills))
+        except HarnessError as error:
+            return teller.failed(error)
+
+
+def _problems(teller: Teller, rows: int, kills: int) -> dict[str, list[str]]:
+    recording = record(teller.seed, rows)
+    teller.say(f"seed {teller.seed}, {recording.rows} rows, {kills} kills, in {teller.directory}")
     expected = expected_output(recording)
     teller.say(f"reference: {sum(len(stream.rows) for stream in expected.values())} rows in {len(expected)} streams")
-    try:
-        undisturbed = ChaosRun(recording, teller.directory / "undisturbed", report=teller.say).run()
-        teller.say(f"undisturbed run: {undisturbed.figures}")
-        pushes = sum(len(lane.entries) for lane in recording.lanes) // (options.kills + 1)
-        kills = plan_kills(options.seed, options.kills, pushes)
-        killed = ChaosRun(recording, teller.directory / "killed", kills, report=teller.say).run()
-        teller.say(f"killed run: {killed.figures}")
-    except HarnessError as error:
-        return teller.failed(error)
+    undisturbed = ChaosRun(recording, teller.directory / "undisturbed", report=teller.say).run()
+    teller.say(f"undisturbed run: {undisturbed.figures}")
+    pushes = sum(len(lane.entries) for lane in recording.lanes) // (kills + 1)
+    planned = plan_kills(teller.seed, kills, pushes)
+    killed = ChaosRun(recording, teller.directory / "killed", planned, report=teller.say).run()
+    teller.say(f"killed run: {killed.figures}")
     alone = as_expected(undisturbed.streams)
-    return teller.judge(
-        {
-            "undisturbed run": problems_within(undisturbed.streams, FOLLOWED, undisturbed.followed),
-            "undisturbed run against the reference": problems_against(expected, undisturbed.streams, ROUNDED),
-            "killed run": problems_within(killed.streams, FOLLOWED, killed.followed),
-            "killed run against the reference": problems_against(expected, killed.streams, ROUNDED),
-            "killed run against the undisturbed one": problems_against(alone, killed.streams, ROUNDED),
-        }
-    )
+    return {
+        "undisturbed run": problems_within(undisturbed.streams, FOLLOWED, undisturbed.followed),
+        "undisturbed run against the reference": problems_against(expected, undisturbed.streams, ROUNDED),
+        "killed run": problems_within(killed.streams, FOLLOWED, killed.followed),
+        "killed run against the reference": problems_against(expected, killed.streams, ROUNDED),
+        "killed run against the undisturbed one": problems_against(alone, killed.streams, ROUNDED),
+    }
 
 
 def _options() -> argparse.Namespace:

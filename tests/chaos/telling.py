@@ -10,10 +10,14 @@ import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 
 class Teller:
-    """Of one run with one seed, in a directory of its own. SIGTERM ends it as Ctrl-C does: everything is cleaned up."""
+    """Of one run with one seed, in a directory of its own, which goes with the ``with`` block unless the run failed.
+
+    SIGTERM ends it as Ctrl-C does: everything is cleaned up.
+    """
 
     def __init__(self, seed: int, again: str) -> None:
         """``again`` is the command that repeats it."""
@@ -21,6 +25,7 @@ class Teller:
         self.seed = seed
         self.directory = Path(tempfile.mkdtemp(prefix="anabranch-chaos-"))
         self._again = again
+        self._failed = False
         self._began = time.monotonic()
 
     def say(self, text: str) -> None:
@@ -28,7 +33,8 @@ class Teller:
 
     def failed(self, error: Exception) -> int:
         self.say(f"FAILED: {error}")
-        return self._kept()
+        self._failed = True
+        return 1
 
     def judge(self, problems: Mapping[str, list[str]]) -> int:
         """The exit code."""
@@ -36,16 +42,21 @@ class Teller:
             print(f"{what}: {'ok' if not found else f'{len(found)} problems'}")
             for problem in found:
                 print(f"  - {problem}")
-        if any(problems.values()):
-            return self._kept()
-        shutil.rmtree(self.directory)
-        print("passed: nothing lost, nothing twice.")
-        return 0
+        self._failed = any(problems.values())
+        if not self._failed:
+            print("passed: nothing lost, nothing twice.")
+        return int(self._failed)
 
-    def _kept(self) -> int:
-        print(f"FAILED with --seed {self.seed}. State, logs and query are kept in {self.directory}.")
-        print(f"Again: {self._again} --seed {self.seed}")
-        return 1
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *others: object) -> None:
+        """Whoever stops it knows why; anything else is worth a look."""
+        if self._failed or (kind is not None and issubclass(kind, Exception)):
+            print(f"FAILED with --seed {self.seed}. State, logs and query are kept in {self.directory}.")
+            print(f"Again: {self._again} --seed {self.seed}")
+        else:
+            shutil.rmtree(self.directory, ignore_errors=True)
 
 
 def add_seed(parser: argparse.ArgumentParser) -> None:
