@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Set
 
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
-from anabranch.errors import StreamNotFound, check
+from anabranch.errors import NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.pieces import pieces
 from anabranch.node.serving import ServedLog
@@ -23,13 +23,19 @@ from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece
 class Copies:
     """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
-    ``keep`` says which readers of a log belong to the node itself, and are never cut off.
+    ``coming`` are those that the node will have when it has started; ``keep`` says which readers of a log belong to the
+    node itself, and are never cut off.
     """
 
     def __init__(
-        self, logs: Mapping[str, ServedLog], *, keep: Callable[[str], Set[str]] = lambda _: frozenset()
+        self,
+        logs: Mapping[str, ServedLog],
+        *,
+        coming: Set[str] = frozenset(),
+        keep: Callable[[str], Set[str]] = lambda _: frozenset(),
     ) -> None:
         self._logs = logs
+        self._coming = coming
         self._keep = keep
         self._numbers = itertools.count()
         self._current: dict[tuple[str, str], int] = {}
@@ -118,6 +124,8 @@ class Copies:
 
     def _served(self, stream: str) -> ServedLog:
         served = self._logs.get(stream)
+        if served is None and stream in self._coming:
+            raise NodeUnreachable(f"The copy of {stream!r} is not there yet: the node is starting.")
         if served is None:
             known = ", ".join(sorted(self._logs)) or "none"
             raise StreamNotFound(

@@ -63,7 +63,7 @@ class Streams:
         self._served: dict[str, ServedLog] = {}
         self.stores: Final[dict[Path, Store]] = {}
         self.logs: Final[dict[str, tuple[Store, Log]]] = {}
-        self.copies: Final = Copies(self._served, keep=self.kept_readers)
+        self.copies: Final = Copies(self._served, coming=part.readers.keys(), keep=self.kept_readers)
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
