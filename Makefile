@@ -11,12 +11,12 @@ SEEDS   ?= 1000
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format docs sim chaos fuzz backlog test-long clean
+.PHONY: help setup demo test check format docs sim chaos chaos-single fuzz backlog test-long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
 	@echo
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' Makefile
 
 setup: $(STAMP) $(FAST) ## Install everything into .venv, and Java where that is possible; fast when nothing changed
 	@scripts/java.sh > /dev/null
@@ -49,8 +49,12 @@ docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails i
 sim: $(STAMP) ## Race replicas under simulated faults, a thousand seeds
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-chaos: setup ## Kill a running node twenty times and compare its output with an undisturbed run
-	@$(WITH_JAVA) $(BIN)/python -m tests.chaos
+chaos: MINUTES = 10
+chaos: setup ## Ten minutes of random faults to replicas that race, and compare; MINUTES=2 for less
+	@$(WITH_JAVA) $(BIN)/python -m tests.chaos --minutes $(MINUTES)
+
+chaos-single: setup ## Kill a running node twenty times and compare its output with an undisturbed run
+	@$(WITH_JAVA) $(BIN)/python -m tests.chaos.single
 
 fuzz: setup ## Random diagrams on Spark against the reference; MINUTES=30, or as many as you say
 	@$(WITH_JAVA) $(BIN)/python -m tests.fuzz --minutes $(MINUTES)

@@ -1,5 +1,6 @@
-"""A node is killed again and again, and its output is compared with that of a run that nobody disturbed.
+"""Nodes are hurt again and again, and their output is compared with that of a run that nobody disturbed.
 
-``python -m tests.chaos`` is ``make chaos``; ``python -m tests.chaos.backlog`` is ``make backlog``. Everything runs on
-loopback, in directories of its own, and no process outlives the run.
+``python -m tests.chaos`` is ``make chaos``, a deployment whose replicas race; ``python -m tests.chaos.single`` is
+``make chaos-single``, one node; ``python -m tests.chaos.backlog`` is ``make backlog``. Everything runs on loopback, in
+directories of its own, and no process outlives the run.
 """

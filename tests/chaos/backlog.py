@@ -98,7 +98,7 @@ class Backlog:
             directory / "state",
             free_port(),
             directory / "node.log",
-            java_options="",
+            compiler="",
         )
         self.pushed = 0
         self._report = report

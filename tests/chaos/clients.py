@@ -9,14 +9,19 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 import anabranch as ab
+from anabranch.model.times import CLOSED_US
 from tests.chaos.checkers import Entry as StreamEntry
-from tests.chaos.checkers import entries_of, rows_of
+from tests.chaos.checkers import entries_of, last_punctuations, rows_of
 from tests.chaos.recording import Entry, Lane
 
 AWAY_S = 600.0
 """How long a client waits for a node to come back."""
+
+Address = str | list[str]
+"""Of a node, or of all that have a copy of a stream or are entry points of a source."""
 
 
 class _Client:
@@ -55,7 +60,7 @@ class _Client:
 class Pusher(_Client):
     """Sends the entries of one lane, then CLOSE."""
 
-    def __init__(self, address: str, lane: Lane, *, restarts: bool) -> None:
+    def __init__(self, address: Address, lane: Lane, *, restarts: bool) -> None:
         super().__init__(f"pusher of {lane.origin}")
         self.lane = lane
         self.sent = 0
@@ -64,14 +69,14 @@ class Pusher(_Client):
         self.restarts = 0
         self._address = address
         self._restarts = restarts
-        self._allowed = 0
+        self.allowed = 0
         self._pace_s = 0.0
         self._changed = threading.Condition()
 
     def allow(self, entries: int, pace_s: float) -> None:
         """Go on up to this entry, with this pause between two; one more than there are closes the lane."""
         with self._changed:
-            self._allowed, self._pace_s = entries, pace_s
+            self.allowed, self._pace_s = entries, pace_s
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -96,7 +101,7 @@ class Pusher(_Client):
                     self.repeated += sum(len(entry.rows) for entry in self.lane.entries[self.sent : known])
                     self.sent = known
 
-    def _register(self, connection: ab.Connection) -> ab.Producer:
+    def _register(self, connection: ab.Connection | ab.Connections) -> ab.Producer:
         """A program that restarts never sends anything twice by itself: its client must not, either."""
         deadline = time.monotonic() + AWAY_S
         while True:
@@ -113,10 +118,10 @@ class Pusher(_Client):
         """Whether there is something left to send; when it may be sent."""
         if self.sent > len(self.lane.entries):
             return False
-        if self._pace_s and self.sent < self._allowed:
+        if self._pace_s and self.sent < self.allowed:
             self._stopping.wait(self._pace_s)
         with self._changed:
-            self._changed.wait_for(lambda: self._stopping.is_set() or self.sent < self._allowed)
+            self._changed.wait_for(lambda: self._stopping.is_set() or self.sent < self.allowed)
         return not self._stopping.is_set()
 
     def _send(self, producer: ab.Producer) -> None:
@@ -136,12 +141,12 @@ class Pusher(_Client):
 class Follower(_Client):
     """Reads one stream from its start, through every crash."""
 
-    def __init__(self, address: str, stream: str) -> None:
+    def __init__(self, address: Address, stream: str) -> None:
         super().__init__(f"follower of {stream}")
         self.stream = stream
         self.entries: list[StreamEntry] = []
         self._address = address
-        self._subscription: ab.Subscription | None = None
+        self._subscription: ab.Subscription | ab.RacingSubscription | None = None
 
     def run(self) -> None:
         with ab.connect(self._address) as connection:
@@ -165,7 +170,12 @@ class Follower(_Client):
             self._subscription.close()
 
 
-def read_stream(address: str, stream: str) -> list[StreamEntry]:
+def is_closed(entries: Sequence[StreamEntry]) -> bool:
+    promised = last_punctuations(entries)
+    return bool(promised) and all(time_us == CLOSED_US for time_us in promised.values())
+
+
+def read_stream(address: Address, stream: str) -> list[StreamEntry]:
     """All that a stream holds now."""
     with ab.connect(address) as connection, connection.subscribe(stream, start="start", follow=False) as subscription:
         return entries_of(subscription)

@@ -38,6 +38,10 @@ QUICK_START = "-XX:TieredStopAtLevel=1"
 """Without its optimising compiler the JVM is up sooner, which is what counts in a life of seconds."""
 
 
+def java_options(more: str = QUICK_START) -> str:
+    return f"{JAVA_OPTIONS} {more} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
+
+
 class HarnessError(Exception):
     """The run could not be carried through: a node did not come up, a failpoint was not reached."""
 
@@ -54,7 +58,7 @@ class NodeProcess:
         *,
         failpoint: str | None = None,
         options: Sequence[str] = (),
-        java_options: str = QUICK_START,
+        compiler: str = QUICK_START,
     ) -> None:
         self.address = f"127.0.0.1:{port}"
         self.log = log
@@ -63,8 +67,7 @@ class NodeProcess:
         if failpoint is not None:
             environment["ANABRANCH_FAILPOINT"] = failpoint
         command = [sys.executable, "-m", "anabranch.cli", "run", str(query), "--state", str(state), "--port", str(port)]
-        java = f"{JAVA_OPTIONS} {java_options} -Dlog4j2.configurationFile=file:{_LOG_SETTINGS}"
-        command += ["--conf", f"spark.driver.extraJavaOptions={java}"]
+        command += ["--conf", f"spark.driver.extraJavaOptions={java_options(compiler)}"]
         command += ["--master", "local[2]", "--for", LIFE, *options]
         self.started = time.monotonic()
         with log.open("ab") as output:

@@ -9,29 +9,18 @@ from __future__ import annotations
 import random
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 
 from anabranch import failpoints
-from anabranch.model.names import late_stream
-from tests.chaos.checkers import (
-    Entry,
-    followed_exactly,
-    ids_contiguous,
-    last_punctuations,
-    nothing_twice,
-    punctuations_monotone,
-    punctuations_true,
-    rows_of,
-    same_punctuations,
-    same_rows,
-)
+from tests.chaos.checkers import Entry, rows_of
 from tests.chaos.clients import Follower, Pusher, read_stream
+from tests.chaos.five_boxes import FOLLOWED
 from tests.chaos.processes import START_S, HarnessError, NodeProcess
-from tests.chaos.recording import FOLLOWED, ROUNDED, Expected, Recording, query
+from tests.chaos.recording import Recording
 
 REACH_S = START_S
 """How long a node may take to reach its failpoint, its start included. One that is not reached fails the run."""
@@ -44,7 +33,6 @@ EARLY = 0.3
 """The part of a share that is sent without waiting for Spark: it is backlog when the stages start."""
 
 Report = Callable[[str], None]
-Streams = Mapping[str, list[Entry]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +106,7 @@ class ChaosRun:
         self._address = f"127.0.0.1:{self._port}"
         directory.mkdir(parents=True, exist_ok=True)
         self._query = directory / "query.yaml"
-        self._query.write_text(query().to_yaml())
+        recording.write_query(self._query)
         self._pushers = [
             Pusher(self._address, lane, restarts=bool(number % 2)) for number, lane in enumerate(recording.lanes)
         ]
@@ -182,7 +170,7 @@ class ChaosRun:
                     raise HarnessError(f"the {pusher.lane.origin} producer is stuck at entry {pusher.sent}")
             self._check_clients()
             node.wait_caught_up(FINISH_S)
-            self._outcome.streams = {name: read_stream(self._address, name) for name in self._streams()}
+            self._outcome.streams = {name: read_stream(self._address, name) for name in self.recording.streams}
             self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])), FINISH_S)
             self._outcome.followed = list(self._follower.entries)
             self._report(f"finished    {self._sent_rows()} rows in; all stages ran after {ran:.1f} s")
@@ -223,45 +211,6 @@ class ChaosRun:
 
     def _sent_rows(self) -> int:
         return sum(len(e.rows) for p in self._pushers for e in p.lane.entries[: p.sent])
-
-    def _streams(self) -> list[str]:
-        outputs = [output.name for output in query().diagram().outputs]
-        return [*outputs, *dict.fromkeys(late_stream(lane.source) for lane in self.recording.lanes)]
-
-
-# --- comparing -----------------------------------------------------------------------------------------------------
-
-
-def problems_within(outcome: Outcome) -> list[str]:
-    """What is wrong with the streams by themselves, whatever they should have been."""
-    found = []
-    for name, entries in {**outcome.streams, f"{FOLLOWED}, followed": outcome.followed}.items():
-        rows = rows_of(entries)
-        wrong = [
-            *nothing_twice(rows),
-            *ids_contiguous(rows),
-            *punctuations_monotone(entries),
-            *punctuations_true(entries),
-        ]
-        found += [f"{name}: {problem}" for problem in wrong]
-    seen = followed_exactly(rows_of(outcome.streams[FOLLOWED]), rows_of(outcome.followed))
-    return found + [f"{FOLLOWED}, followed: {problem}" for problem in seen]
-
-
-def problems_against(expected: Mapping[str, Expected], outcome: Outcome) -> list[str]:
-    """Where the streams differ from what they should have been."""
-    found = []
-    for name, entries in outcome.streams.items():
-        wrong = same_rows(expected[name].rows, rows_of(entries), ROUNDED.get(name, frozenset()))
-        wrong += same_punctuations(expected[name].punctuations, last_punctuations(entries))
-        found += [f"{name}: {problem}" for problem in wrong]
-    missing = expected.keys() - outcome.streams.keys()
-    return found + [f"{name}: the stream was not read" for name in sorted(missing)]
-
-
-def as_expected(outcome: Outcome) -> dict[str, Expected]:
-    """An undisturbed run as the measure for another."""
-    return {name: Expected(rows_of(entries), last_punctuations(entries)) for name, entries in outcome.streams.items()}
 
 
 def free_port() -> int:

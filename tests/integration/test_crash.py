@@ -1,5 +1,5 @@
-"""The short form of ``make chaos``: two kills, and the output is what the reference says; and kills of writers, and of
-windows of tuples."""
+"""The short form of ``make chaos-single``: two kills, and the output is what the reference says; and kills of writers,
+and of windows of tuples."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.chaos.comparing import problems_against, problems_within
+from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
 from tests.chaos.processes import START_S, NodeProcess, caught_up
-from tests.chaos.recording import expected_output, record
-from tests.chaos.run import ChaosRun, Kill, problems_against, problems_within
+from tests.chaos.recording import expected_output
+from tests.chaos.run import ChaosRun, Kill
 
 ROWS = 800
 
@@ -24,7 +26,7 @@ ROWS = 800
 @pytest.mark.timeout(600)  # three starts of Spark
 def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
-    print(f"python -m tests.chaos --seed {seed} makes the same kind of input")
+    print(f"python -m tests.chaos.single --seed {seed} makes the same kind of input")
     rng = random.Random(seed)
     recording = record(seed, ROWS)
     kills = [
@@ -34,8 +36,8 @@ def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -
         Kill(while_starting=True, delay_s=rng.uniform(0, 5)),  # while Spark starts
     ]
     outcome = ChaosRun(recording, tmp_path, kills).run()
-    assert problems_within(outcome) == []
-    assert problems_against(expected_output(recording), outcome) == []
+    assert problems_within(outcome.streams, FOLLOWED, outcome.followed) == []
+    assert problems_against(expected_output(recording), outcome.streams, ROUNDED) == []
 
 
 QUERY = """

@@ -6,7 +6,8 @@ import pytest
 
 from anabranch import failpoints
 from anabranch.model.names import late_stream
-from tests.chaos.recording import expected_output, query, record
+from tests.chaos.five_boxes import query, record
+from tests.chaos.recording import expected_output
 from tests.chaos.run import plan_kills
 
 

@@ -1,0 +1,201 @@
+"""One run of a deployment: a recording is pushed at a steady pace, faults are done meanwhile, the output is followed.
+
+Clients are outside: a producer for each lane, which goes on at another entry point if it loses one, and a subscriber
+that reads all copies of the output from the first row to the last.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+from anabranch.deploy.looking import Looker
+from anabranch.deploy.sessions import members
+from anabranch.deploy.supervisor import Supervisor
+from anabranch.model.names import late_stream
+from tests.chaos.checkers import Entry, rows_of
+from tests.chaos.clients import Follower, Pusher, is_closed, read_stream
+from tests.chaos.comparing import problems_against, problems_of_log, problems_of_stream
+from tests.chaos.fault_plan import Fault, Layout
+from tests.chaos.hurting import Hurting
+from tests.chaos.processes import START_S, HarnessError
+from tests.chaos.recording import Expected, Recording
+
+FINISH_S = 300.0
+"""When a run that has only to finish counts as hung."""
+
+TICK_S = 0.1
+TELL_S = 20.0
+
+AHEAD = 6
+"""Faults that are looked at: as many as there are kinds."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came out, and what it took."""
+
+    output: str
+    logs: dict[str, list[Entry]] = field(default_factory=dict)
+    """The output as each node has it that makes it."""
+    followed: list[Entry] = field(default_factory=list)
+    late: dict[str, list[Entry]] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    """What was wrong besides the streams."""
+    faults: list[Fault] = field(default_factory=list)
+    back_s: dict[str, list[float]] = field(default_factory=dict)
+    started_s: float = 0.0
+    seconds: float = 0.0
+    batch_ms: dict[str, object] = field(default_factory=dict)
+
+    @property
+    def streams(self) -> dict[str, list[Entry]]:
+        """All that a client sees."""
+        return {self.output: self.followed, **self.late}
+
+    def problems_within(self) -> list[str]:
+        """Whatever should have come out."""
+        found = [f"{name}: {each}" for name, entries in self.streams.items() for each in problems_of_stream(entries)]
+        found += [f"{name}: {each}" for name, entries in self.logs.items() for each in problems_of_log(entries)]
+        return [*self.problems, *found]
+
+    def problems_against(self, expected: Mapping[str, Expected]) -> list[str]:
+        """Of what the follower saw, of late rows, and of each node's own log."""
+        log = {self.output: expected[self.output]}
+        found = problems_against(expected, self.streams)
+        for node, entries in self.logs.items():
+            found += [f"{node}: {problem}" for problem in problems_against(log, {self.output: entries})]
+        return found
+
+    @property
+    def figures(self) -> str:
+        text = f"{self.seconds:.0f} s, all nodes ran after {self.started_s:.1f} s, {len(rows_of(self.followed))} rows"
+        text += f", batches in ms: {self.batch_ms}"
+        if self.faults:
+            text += f"; {len(self.faults)} faults; back after (median, most):"
+            kinds = sorted(self.back_s.items())
+            text += ",".join(f" {kind} {median(times):.1f} s, {max(times):.1f} s" for kind, times in kinds)
+        return text
+
+
+class DeploymentRun:
+    """One recording through one deployment; without faults it is the undisturbed run, as fast as it goes."""
+
+    def __init__(self, file: Path, recording: Recording, output: str, report: Callable[[str], None] = print) -> None:
+        self.recording = recording
+        self.output = output
+        self._report = report
+        self._nodes = Supervisor(file)
+        self._plan = self._nodes.plan
+        self.layout = Layout.of(self._plan)
+        (self._query,) = self._plan.queries.values()
+        self._pushers = [
+            Pusher(self._addresses(self._query.entrances[lane.source].lanes[lane.origin]), lane, restarts=False)
+            for lane in recording.lanes
+        ]
+        self._follower = Follower(self._addresses(self._query.copies[output]), output)
+        self._sessions: set[int] = set()
+        self._outcome = Outcome(output)
+        self._told_s = 0.0
+
+    def run(self, faults: Iterable[Fault] = (), *, seconds: float = 0.0) -> Outcome:
+        """Pushes for so long, and does faults until then or until there are no more."""
+        began = time.monotonic()
+        clients = [*self._pushers, self._follower]
+        try:
+            with self._nodes, Looker(self._plan) as looker:
+                hurting = Hurting(self._nodes, self.layout, looker, self._report)
+                self._nodes.start()
+                self._nodes.wait_running(timeout_s=START_S)
+                self._outcome.started_s = time.monotonic() - began
+                self._report(f"all nodes run after {self._outcome.started_s:.1f} s")
+                for client in clients:
+                    client.start()
+                self._hurt(hurting, iter(faults), seconds)
+                self._finish(hurting)
+        finally:
+            for client in clients:
+                client.stop()
+            for client in clients:
+                client.join(10)
+        left = {session: members(session) for session in self._sessions if members(session)}
+        self._outcome.problems += [f"processes are left over: {left}"] if left else []
+        self._outcome.seconds = time.monotonic() - began
+        return self._outcome
+
+    def _hurt(self, hurting: Hurting, faults: Iterator[Fault], seconds: float) -> None:
+        """Of the next few faults the first that may be done is, so that one that has to wait holds up nobody."""
+        began, last_s = time.monotonic(), 0.0
+        waiting: deque[Fault] = deque(islice(faults, AHEAD))
+        while (now_s := time.monotonic() - began) < seconds and (waiting or not hurting.is_over):
+            self._look_after(hurting, now_s / seconds)
+            ready = next((each for each in waiting if hurting.may_begin(each)), None)
+            if ready is not None and now_s >= last_s + ready.after_s:
+                hurting.begin(ready)
+                waiting.remove(ready)
+                waiting.extend(islice(faults, 1))
+                last_s = now_s
+            time.sleep(TICK_S)
+        if hurting.done:
+            self._report(f"{len(hurting.done)} faults are done; waiting until all is whole")
+            self._wait(lambda: hurting.is_over, lambda: "not all came back", hurting)
+
+    def _finish(self, hurting: Hurting) -> None:
+        """The rest of the recording; then every log is read to its end."""
+        for pusher in self._pushers:
+            pusher.allow(len(pusher.lane.entries) + 1, 0.0)
+        self._wait(lambda: all(pusher.join(0) for pusher in self._pushers), self._stuck, hurting)
+        self._report("all lanes are closed")
+        self._wait(lambda: is_closed(self._follower.entries), lambda: f"{self.output} does not end", hurting)
+        outcome = self._outcome
+        outcome.followed = list(self._follower.entries)
+        for node in self._query.copies[self.output]:
+            address = str(self._plan.nodes[node].address)
+            self._wait(lambda: is_closed(read_stream(address, self.output)), lambda: f"{node} does not finish", hurting)  # noqa: B023
+            outcome.logs[node] = read_stream(address, self.output)
+        for source, entrance in self._query.entrances.items():
+            outcome.late[late_stream(source)] = read_stream(self._addresses(entrance.nodes), late_stream(source))
+        outcome.problems += [f"copies differ: {where}: {facts}" for where, facts in hurting.alarms.items()]
+        outcome.faults, outcome.back_s, outcome.batch_ms = hurting.done, hurting.back_s, hurting.batch_ms
+        self._report(f"finished: {len(rows_of(outcome.followed))} rows of {self.output}")
+
+    def _wait(self, condition: Callable[[], bool], lacks: Callable[[], str], hurting: Hurting) -> None:
+        deadline = time.monotonic() + FINISH_S
+        while not condition():
+            self._look_after(hurting, 1.0)
+            if time.monotonic() > deadline:
+                said = self._nodes.file.with_name("status.json")
+                said.write_text(json.dumps(hurting.found, default=str, indent=1))
+                raise HarnessError(f"after {FINISH_S:.0f} s {lacks()}; hurt: {hurting.open_wounds}; see {said}")
+            time.sleep(TICK_S)
+
+    def _look_after(self, hurting: Hurting, part: float) -> None:
+        """Of everything, ten times a second; ``part`` of the recording may be pushed by now."""
+        for change in self._nodes.look():
+            if change.state == "ended":
+                said = "\n  ".join(self._nodes.child(change.node).last_lines())
+                raise HarnessError(f"{change.node} has ended by itself with {change.code}:\n  {said}")
+        self._sessions |= {self._nodes.child(name).session for name in self._plan.nodes}
+        hurting.advance()
+        for pusher in self._pushers:
+            pusher.allow(max(pusher.allowed, int(len(pusher.lane.entries) * part)), 0.0)
+        for client in (*self._pushers, self._follower):
+            client.check()
+        if time.monotonic() > self._told_s + TELL_S:
+            self._told_s = time.monotonic()
+            pushed = sum(pusher.sent for pusher in self._pushers)
+            allowed = sum(pusher.allowed for pusher in self._pushers)
+            self._report(f"{pushed} of {allowed} entries in, {len(rows_of(self._follower.entries))} rows out")
+
+    def _stuck(self) -> str:
+        stuck = [pusher for pusher in self._pushers if not pusher.join(0)]
+        return "; ".join(f"the producer of {each.lane.origin} is at entry {each.sent}" for each in stuck)
+
+    def _addresses(self, nodes: Sequence[str]) -> list[str]:
+        return [str(self._plan.nodes[node].address) for node in nodes]

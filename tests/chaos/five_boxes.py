@@ -1,0 +1,114 @@
+"""The recorded input of a node that is killed: one query with all five boxes, and rows for it from a seed.
+
+Two sources with a time column: ``load`` is numbered by its two named producers, ``ping`` by its entry point.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+import anabranch as ab
+from anabranch.model.times import SECOND
+from tests.chaos.recording import Lane, Recording, Shape, filled
+
+SERVERS = [f"s{number}" for number in range(8)]
+SHAPE = Shape(batch_rows=30, steps_us=(0, 0, 20_000, 40_000))
+
+ROUNDED: Mapping[str, frozenset[str]] = {
+    "rtt_per_target": frozenset({"rtt_ms"}),
+    "load_of_pairs": frozenset({"cpu"}),
+}
+"""Floating aggregates, by output: all other columns must be exact."""
+
+FOLLOWED = "network"
+"""The output that a subscriber follows while the node is killed."""
+
+
+def query() -> ab.Query:
+    """All five boxes: two outputs on one join, windows on a source and on the join, and a union that is a diamond."""
+    q = ab.Query("chaos")
+    load = q.source(
+        "load",
+        "server string, cpu double, cost decimal(8,2), taken_at timestamp",
+        time="taken_at",
+        disorder="2s",
+        producers=("eu", "us"),
+    )
+    ping = q.source(
+        "ping", "client string, target string, rtt_ms double, sent_at timestamp", time="sent_at", disorder="1s"
+    )
+    slow = ping.filter("rtt_ms > 60", name="slow")
+    pairs = slow.join(load, on="target = server", within="200ms", name="pairs")
+    calm, busy = pairs.filter("cpu < 0.8", otherwise=True, name="by_cpu")
+    q.output("network", calm)
+    q.output("busy", busy.map("target, cpu * 100 AS percent, rtt_ms, cost", name="percent"))
+    q.output(
+        "rtt_per_target",
+        ping.aggregate(
+            "count(*) AS n, avg(rtt_ms) AS rtt_ms, max(rtt_ms) AS worst",
+            by="target",
+            window="10s",
+            every="5s",
+            name="rtt",
+        ),
+    )
+    q.output(
+        "load_of_pairs",
+        pairs.aggregate(
+            "count(*) AS n, sum(cpu) AS cpu, sum(cost) AS cost", by="server", window="5s", name="per_server"
+        ),
+    )
+    q.output("all_pings", q.union(slow, ping, name="both"))
+    return q
+
+
+LOAD = pa.schema(
+    [
+        ("server", pa.string()),
+        ("cpu", pa.float64()),
+        ("cost", pa.decimal128(8, 2)),
+        ("taken_at", pa.timestamp("us", "UTC")),
+    ]
+)
+PING = pa.schema(
+    [
+        ("client", pa.string()),
+        ("target", pa.string()),
+        ("rtt_ms", pa.float64()),
+        ("sent_at", pa.timestamp("us", "UTC")),
+    ]
+)
+
+
+def record(seed: int, rows: int) -> Recording:
+    """About ``rows`` rows, a third in each lane."""
+    load: dict[str, Any] = {"source": "load", "time": "taken_at", "disorder_us": 2 * SECOND, "schema": LOAD}
+    ping: dict[str, Any] = {"source": "ping", "time": "sent_at", "disorder_us": SECOND, "schema": PING}
+    plan = (
+        (Lane(name="eu", producer="eu", **load), _load),
+        (Lane(name="us", producer="us", **load), _load),
+        (Lane(name="0", producer="recorder", **ping), _ping),
+    )
+    lanes = tuple(filled(lane, seed, rows // len(plan), SHAPE, make) for lane, make in plan)
+    return Recording(seed=seed, diagram=query().checked(), lanes=lanes)
+
+
+def _load(rng: random.Random) -> dict[str, Any]:
+    return {
+        "server": rng.choice([*SERVERS, None]),
+        "cpu": rng.choice([round(rng.random(), 3), rng.random(), None]),
+        "cost": rng.choice([Decimal(rng.randint(-99_999, 99_999)).scaleb(-2), None]),
+    }
+
+
+def _ping(rng: random.Random) -> dict[str, Any]:
+    return {
+        "client": f"c{rng.randrange(3)}",
+        "target": rng.choice([*SERVERS, None]),
+        "rtt_ms": rng.choice([rng.uniform(0, 200), float(rng.randint(0, 200)), None]),
+    }
