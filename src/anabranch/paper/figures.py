@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from anabranch.paper.claims import after_kill, before_kill
 from anabranch.paper.curves import MEDIAN, SHARES, Arrivals, curve_over_time, percentile_curve
-from anabranch.paper.racing import INPUT_1, INPUT_2, JOIN_OUT, UNION_OUT, Found
+from anabranch.paper.racing import FIGURE_8, INPUT_1, INPUT_2, JOIN_OUT, UNION_OUT, Found, figure_9
 from anabranch.paper.wide_area import KILLED, Protection
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def techniques_table(found: Found) -> Table:
     table = _table(
         f"Figure 9: latency out of the Join, {KILLED} killed at {found.lengths.kill_s:.0f} s (s)",
         "tuples",
+        "micro-batch",
         "median before",
         "median after",
         "longest gap before",
@@ -59,7 +61,10 @@ def techniques_table(found: Found) -> Table:
     for technique in found.techniques:
         facts = _technique_facts(found, technique)
         numbers = ("median_before_s", "median_after_s", "longest_gap_before_s", "longest_gap_after_s")
-        table.add_row(str(technique), f"{facts['tuples']:,}", *(_seconds(facts[key]) for key in numbers))
+        batch_s = _mean_s(facts["batch_ms"].values())
+        table.add_row(
+            str(technique), f"{facts['tuples']:,}", _seconds(batch_s), *(_seconds(facts[key]) for key in numbers)
+        )
     return table
 
 
@@ -67,11 +72,14 @@ def as_json(found: Found) -> dict[str, Any]:
     """Numbers and curves of both figures."""
     return {
         "figure_8": {
-            name: {
-                "tuples": len(curve),
-                "latency_s": {f"{share:g}": curve.percentile(share) for share in range(101)},
-            }
-            for name, curve in found.inputs.items()
+            "batch_ms": dict(found.batch_ms.get(FIGURE_8, {})),
+            "curves": {
+                name: {
+                    "tuples": len(curve),
+                    "latency_s": {f"{share:g}": curve.percentile(share) for share in range(101)},
+                }
+                for name, curve in found.inputs.items()
+            },
         },
         "figure_9": {
             "killed": KILLED,
@@ -88,10 +96,15 @@ def _technique_facts(found: Found, technique: Protection) -> dict[str, Any]:
         "tuples": len(arrivals),
         "median_before_s": before_kill(found, technique).percentile(MEDIAN),
         "median_after_s": after_kill(found, technique).percentile(MEDIAN),
+        "batch_ms": dict(found.batch_ms.get(figure_9(technique), {})),
         "longest_gap_before_s": arrivals.longest_gap_s(0, lengths.kill_s),
         "longest_gap_after_s": arrivals.longest_gap_s(lengths.kill_s, lengths.end_s),
         "curve": [[at, round(median, 3)] for at, median in zip(times, medians, strict=True)],
     }
+
+
+def _mean_s(lengths_ms: Collection[float]) -> float | None:
+    return sum(lengths_ms) / len(lengths_ms) / 1000 if lengths_ms else None
 
 
 def _table(title: str, *headings: str) -> Table:

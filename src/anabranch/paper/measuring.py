@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Final, Self
+from collections.abc import Mapping
+from typing import Any, Final, Self, cast
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,34 @@ from anabranch.errors import AnabranchError
 from anabranch.model.header import KIND, STIME, Kind
 from anabranch.paper.curves import Arrivals
 from anabranch.transport.session import Connection, connect
+
+
+class MicroBatches:
+    """How long the micro-batches of some nodes take, from now on; ``nodes`` has their addresses."""
+
+    def __init__(self, nodes: Mapping[str, str]) -> None:
+        self._nodes = nodes
+        self._began = time.monotonic()
+        self._before = self._counted()
+
+    def lengths_ms(self) -> dict[str, float]:
+        """The mean per node and stage that ran any, without the time in which a stage had nothing to do."""
+        passed_ms = (time.monotonic() - self._began) * 1000
+        found = {}
+        for stage, (batches, held_ms) in self._counted().items():
+            batches_before, held_before_ms = self._before.get(stage, (0, 0))
+            if batches > batches_before:
+                busy_ms = passed_ms - (held_ms - held_before_ms)
+                found[stage] = round(max(0.0, busy_ms) / (batches - batches_before), 1)
+        return found
+
+    def _counted(self) -> dict[str, tuple[int, int]]:
+        counted: dict[str, tuple[int, int]] = {}
+        for node, address in self._nodes.items():
+            with connect(address) as connection:
+                stages = cast(Mapping[str, Mapping[str, Any]], connection.status()["stages"])
+            counted |= {f"{node} {name}": (facts["batches"], facts["held_ms"]) for name, facts in stages.items()}
+        return counted
 
 
 class Reader:

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +19,7 @@ from anabranch.deploy.supervisor import Supervisor
 from anabranch.errors import OperatorError
 from anabranch.paper import wide_area
 from anabranch.paper.curves import Arrivals
-from anabranch.paper.measuring import Reader
+from anabranch.paper.measuring import MicroBatches, Reader
 from anabranch.paper.wide_area import JOIN, JOINED, KILLED, LOADS, NODES, PINGS, UNITED, Protection
 
 LOOK_S: Final = 0.2
@@ -53,11 +53,21 @@ class Found:
     lengths: Lengths
     inputs: Mapping[str, Arrivals]
     techniques: Mapping[Protection, Arrivals]
+    batch_ms: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """How long a micro-batch took, per run, and per node and stage, while all nodes lived: what explains the rest."""
 
 
 UNION_OUT, JOIN_OUT, INPUT_1, INPUT_2 = "Union", "Join", "input 1", "input 2"
 CURVES: Final = {UNION_OUT: UNITED, JOIN_OUT: JOINED, INPUT_1: LOADS, INPUT_2: PINGS}
 """The curves of figure 8, and the streams at OSU that they are of."""
+
+
+FIGURE_8: Final = "figure 8"
+
+
+def figure_9(technique: Protection) -> str:
+    """What the run is called."""
+    return f"figure 9, {technique}"
 
 
 class RacingExperiment:
@@ -67,24 +77,21 @@ class RacingExperiment:
         self._lengths = lengths
         self._progress = progress
         self._check = check
+        self._batch_ms: dict[str, Mapping[str, float]] = {}
 
     def run(self, techniques: Sequence[Protection] = tuple(Protection)) -> Found:
         inputs = self.sensitivity()
-        return Found(
-            lengths=self._lengths,
-            inputs=inputs,
-            techniques={technique: self.comparison(technique) for technique in techniques},
-        )
+        compared = {technique: self.comparison(technique) for technique in techniques}
+        return Found(lengths=self._lengths, inputs=inputs, techniques=compared, batch_ms=self._batch_ms)
 
     def sensitivity(self) -> dict[str, Arrivals]:
         """Figure 8: Union and Join at OSU, both of which read the unions' outputs, without replication."""
-        what = "figure 8, sensitivity to slow inputs"
-        with self._running(Protection.NO_REPLICATION, what, with_union=True) as run:
+        with self._running(Protection.NO_REPLICATION, FIGURE_8, with_union=True) as run:
             return run.measure(CURVES, self._lengths.inputs_s)
 
     def comparison(self, technique: Protection) -> Arrivals:
         """Figure 9: what comes out of the Join when WISC dies."""
-        with self._running(technique, f"figure 9, {technique}") as run:
+        with self._running(technique, figure_9(technique)) as run:
             return run.measure({JOIN_OUT: JOINED}, self._lengths.end_s, kill_s=self._lengths.kill_s)[JOIN_OUT]
 
     @contextmanager
@@ -93,8 +100,11 @@ class RacingExperiment:
             file = wide_area.write(Path(name), technique, with_union=with_union)
             supervisor = Supervisor(file, state=Path(name, "state"))
             try:
-                yield _Run(supervisor, what, self._lengths, self._progress, self._check)
+                run = _Run(supervisor, what, self._lengths, self._progress, self._check)
+                yield run
+                self._batch_ms[what] = run.batch_ms
             finally:
+                self._progress(f"{what}: stopping the nodes")
                 supervisor.stop(STOP_S)
 
 
@@ -115,6 +125,7 @@ class _Run:
         self._progress = progress
         self._check = check
         self._expected = set(NODES)
+        self.batch_ms: Mapping[str, float] = {}
         progress(f"{what}: starting {len(NODES)} nodes")
         supervisor.start()
         self._wait(limits.NODE_START_WAIT_S, lambda: set(self._states().values()) == {"running"}, "run")
@@ -125,15 +136,22 @@ class _Run:
         with ExitStack() as stack:
             readers = {name: stack.enter_context(Reader(address, stream)) for name, stream in streams.items()}
             self._warm_up(list(readers.values()))
-            began = time.time()
+            began, batches = time.time(), MicroBatches(self._computing())
             self._progress(f"{self._what}: measuring for {end_s:.0f} s")
             if kill_s is not None:
                 self._sleep(began + kill_s, list(readers.values()))
+                self.batch_ms = batches.lengths_ms()
                 self._progress(f"{self._what}: {KILLED} is killed")
                 self._expected.discard(KILLED)
                 self._supervisor.kill(KILLED)
             self._sleep(began + end_s, list(readers.values()))
+            self.batch_ms = self.batch_ms or batches.lengths_ms()
             return {name: reader.arrivals(began).between(0, end_s) for name, reader in readers.items()}
+
+    def _computing(self) -> dict[str, str]:
+        """The nodes with Spark, and their addresses."""
+        nodes = self._supervisor.plan.nodes
+        return {name: str(node.address) for name, node in nodes.items() if node.needs_spark}
 
     def _warm_up(self, readers: Sequence[Reader]) -> None:
         self._progress(f"{self._what}: waiting for the first results")
