@@ -604,6 +604,7 @@ class Node:
             "peers": self._peers.statistics(),
             "inlets": self._inlets.statistics(),
             "alarms": self._inlets.alarms(),
+            "determinants": {} if self._synchronizing is None else self._synchronizing.statistics(),
             "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},

@@ -28,6 +28,9 @@ from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyPiece, Determinants
 from anabranch.transport.retry import BACKOFF_S
 
+STOP_S: Final = 2.0
+"""How long a stop waits for the message under way."""
+
 
 class Synchronizing:
     """The logs of a node that others read; ``partners`` do the same as this node, at these addresses. Any thread may
@@ -79,9 +82,14 @@ class Synchronizing:
                 each.join()
 
     def statistics(self) -> dict[str, Any]:
-        """Per stream and partner, up to which tuple the determinants are confirmed, or why nobody waits for that."""
+        """Per stream and partner: up to which tuple the determinants are confirmed, or why nobody waits for that; and
+        of how many tuples of the partner they are kept here."""
         return {
-            stream: {each.partner: each.statistics() for each in telling}
+            stream: {
+                each.partner: each.statistics()
+                | {"kept": sum(len(said.tids) for said in self.kept(each.partner, stream))}
+                for each in telling
+            }
             for stream, telling in list(self._telling.items())
         }
 
@@ -119,7 +127,8 @@ class _Telling:
         self._thread.start()
 
     def join(self) -> None:
-        self._thread.join(limits.STOP_WAIT_S)
+        """A call to a partner that hangs is left to itself."""
+        self._thread.join(STOP_S)
 
     def lets_pass(self, last_id: int) -> bool:
         return last_id <= self._confirmed or self._failure is not None

@@ -77,11 +77,16 @@ class Primary:
         with self.store.transaction() as transaction:
             transaction.append(SOURCE, rows(first, count), {ORIGIN: first + count - 1}, now_us=0)
 
-    def close(self) -> None:
+    def leave(self) -> None:
+        """The reader wants no more."""
         self._ended.set()
+        self._reader.join(HANG_S)
+        assert not self._reader.is_alive()
+
+    def close(self) -> None:
         self.synchronizing.close()
         self.neighbours.close()
-        self._reader.join()
+        self.leave()
         self.synchronizing.join()
         self.store.close()
 
@@ -108,7 +113,7 @@ def test_nothing_is_sent_before_the_partner_has_confirmed(tmp_path: Path, slow: 
         wait_for(lambda: primary.came == [1, 2, 3], lambda: primary.came)
         assert slow.kept() == [1, 2, 3]
         facts = primary.synchronizing.statistics()[SOURCE]["purdue"]
-        assert facts == {"confirmed": 3, "error": None}
+        assert facts == {"confirmed": 3, "error": None, "kept": 0}
 
 
 def test_the_hold_ends_when_the_partner_is_gone(tmp_path: Path, slow: Partner) -> None:
@@ -161,9 +166,9 @@ def test_a_node_without_partners_keeps_no_determinants() -> None:
 
 
 def test_a_reader_that_is_over_is_let_go(tmp_path: Path, slow: Partner) -> None:
-    primary = Primary(tmp_path / "log", slow.server.address)
-    primary.append(1)
-    assert slow.asked.wait(HANG_S)
-    slow.confirms.set()
-    primary.close()
-    assert not primary._reader.is_alive()
+    with closing(Primary(tmp_path / "log", slow.server.address)) as primary:
+        primary.append(1)
+        assert slow.asked.wait(HANG_S)
+        primary.leave()
+        assert primary.came == []
+        slow.die()
