@@ -19,6 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.model.techniques import COMPARED, Technique
 
 SCALE: Final = 10
@@ -59,9 +60,9 @@ DELAYS_MS: Final[Mapping[tuple[str, str], int]] = {
 }
 JITTER_SHARE: Final = 0.1
 
-JVM: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
-"""A run of two minutes is over before the JVM's full compiler has paid for itself on the cores that three Sparks
-share."""
+JVM: Final = f"{JAVA_OPTIONS} -XX:TieredStopAtLevel=1"
+"""A run of two minutes is over before the JVM's full compiler has paid for itself on the cores that three Sparks share.
+All else is as for any node, so that what ``anabranch prepare`` has made fits."""
 
 MEMORY: Final = "700m"
 
