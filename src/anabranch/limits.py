@@ -130,6 +130,14 @@ back."""
 RELAY_CONNECTIONS: Final = 256
 """Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
 
+# --- experiments ---------------------------------------------------------------------------------------------------
+
+DETERMINANTS_ROWS: Final = 10_000
+"""Tuples whose determinants go in one message, about: some 400 kB of JSON."""
+
+DETERMINANTS_KEPT: Final = 1_000
+"""Messages with determinants that are kept of one log of one partner. They stand for what a backup would keep."""
+
 # --- waits ---------------------------------------------------------------------------------------------------------
 
 BOUNDARY_INTERVAL_US: Final = 1_000_000

@@ -28,13 +28,14 @@ ORDER = (
     ("deploy",),
     (FACE,),
     ("demo", "bench"),
+    ("paper",),
     ("cli", "dashboard"),
 )
 """From the bottom up. A layer may import itself and those below it, not its neighbours; the lowest are one family."""
 
 BESIDE_THE_ORDER = {
     "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core"},
-    "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "bench", "cli", "dashboard"},
+    "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "bench", "paper", "cli", "dashboard"},
 }
 DOORS = {"engine": "anabranch.transport.client", "connectors": "anabranch.transport.rows", "cli": "anabranch.sim"}
 """The one module of another layer that a layer may import: the Spark source reads journals through a Flight client,
@@ -52,9 +53,9 @@ ONLY_IN = {
         "multiprocessing.pool",
     ),
 }
-ALSO_IN = {"demo": ("threading.Thread",), "bench": ("threading.Thread",)}
-"""A power that other layers have, too: demo and benchmark play the clients of a node, which are programs of their
-own."""
+ALSO_IN = dict.fromkeys(("demo", "bench", "paper"), ("threading.Thread",))
+"""A power that other layers have, too: demo, benchmark and experiment play the clients of nodes, which are programs of
+their own."""
 
 ALSO_IN_MODULE = {"anabranch.transport.racing": ("threading.Thread",)}
 """A power that one module has, too. A client that reads several copies needs a thread for each: a read of Flight blocks
@@ -234,6 +235,8 @@ def complaints(module: str, code: str, *, is_package: bool = False) -> list[str]
         ("anabranch.node.loop", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.demo.clients", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.bench.sides", "import threading\nthreading.Thread(target=print)"),
+        ("anabranch.paper.measuring", "import threading\nthreading.Thread(target=print)"),
+        ("anabranch.paper.claims", "from anabranch.bench.report import Result"),
         ("anabranch.transport.racing", "import threading\nthreading.Thread(target=print)"),
         ("anabranch.bench.sides", "from anabranch.engine.baseline import PlainQuery"),
         ("anabranch.core.lane", "import numpy as np\nfrom anabranch.query import boxes\ntime = np.int64(3)\ntime.item"),
@@ -269,6 +272,7 @@ def test_what_the_order_allows_passes(module: str, code: str) -> None:
         ("anabranch.node.loop", "from anabranch.sim import world", "node may not import sim"),
         ("anabranch.dashboard", "from anabranch import cli", "dashboard may not import cli"),
         ("anabranch.bench.report", "from anabranch.demo import summary", "bench may not import demo"),
+        ("anabranch.bench.report", "from anabranch.paper import curves", "bench may not import paper"),
         ("anabranch.sim.world", "from anabranch.node import loop", "sim may not import node"),
         ("anabranch.node.loop", "from anabranch import Query", "node may not import anabranch"),
         ("anabranch", "from anabranch.cli import main", "anabranch may not import cli"),

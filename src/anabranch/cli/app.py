@@ -29,6 +29,7 @@ from anabranch.cli import (
 from anabranch.cli.bench import bench
 from anabranch.cli.colours import Tone, painted
 from anabranch.cli.fault import fault
+from anabranch.cli.paper import paper
 from anabranch.cli.reader import reader
 from anabranch.cli.source import source
 from anabranch.errors import AnabranchError, DiskFull, InvariantBroken
@@ -87,6 +88,7 @@ app.add_typer(source, name="source")
 app.add_typer(reader, name="reader")
 app.add_typer(fault, name="fault")
 app.add_typer(bench, name="bench")
+app.add_typer(paper, name="paper")
 app.command()(demo.demo)
 app.command()(prepare.prepare)
 app.command()(sim.sim)

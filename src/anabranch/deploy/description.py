@@ -83,6 +83,7 @@ class QueryTable(Table):
     place: dict[str, Names] = Field(default_factory=dict)
     entry: dict[str, Annotated[EntryTable, BeforeValidator(_entry)]] = Field(default_factory=dict)
     write: dict[str, str] = Field(default_factory=dict)
+    technique: str = ""
 
 
 class LinkTable(Table):

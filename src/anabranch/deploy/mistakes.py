@@ -19,6 +19,7 @@ CODES: Final = {
     "bad-link": "a link that is none, or whose properties contradict each other",
     "bad-mode": "a mode that there is not, or not yet",
     "bad-name": "a name with characters that names cannot have",
+    "bad-technique": "a technique that there is not, or that this query is not fit for",
     "bad-value": "a duration or a rate that cannot be read",
     "copy-unread": "a copy of a box that no node would read",
     "entry-alone": "a source whose rows have no numbers of their own, with several entry points",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anabranch.deploy.plan import NodePlan, Plan
 from anabranch.model.links import Link
+from anabranch.model.techniques import Technique
 from anabranch.node.part import Part
 from anabranch.node.relays import Relays
 from anabranch.node.settings import NodeSettings
@@ -27,6 +28,7 @@ def part_of(plan: Plan, name: str) -> Part:
         upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
         readers=role.readers,
         siblings={other: _address(plan, other) for other in siblings(plan, name)},
+        technique=plan.queries[role.query].technique if siblings(plan, name) else Technique.RACE,
     )
 
 

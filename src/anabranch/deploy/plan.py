@@ -25,6 +25,7 @@ from anabranch.deploy.validate import Checked, check_file
 from anabranch.errors import DeploymentError
 from anabranch.model.links import Link
 from anabranch.model.names import lane_origin
+from anabranch.model.techniques import Technique
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.connectors import SparkFeed, SparkWriter
 from anabranch.query.graph import Stage, boxes_of, origins
@@ -71,6 +72,8 @@ class QueryPlan:
     """Per stream, the origins that its tuples can have."""
     writers: Mapping[str, str]
     """Per output with writers, the node that runs them."""
+    technique: Technique
+    """What racing is compared with, in an experiment."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -176,6 +179,7 @@ def _query_plan(table: QueryTable, diagram: Diagram, found: Flow) -> QueryPlan:
             for output in diagram.outputs
             if output.to
         },
+        technique=Technique(table.technique),
     )
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.deploy import mistakes
+from anabranch.deploy.comparing import LEAVE_OUT, unfit_for, unknown_technique
 from anabranch.deploy.description import Description, EntryTable, QueryTable
 from anabranch.deploy.flow import Flow, Placement, circles, flow
 from anabranch.deploy.mistakes import Report, twice
 from anabranch.errors import ConfigError, QueryError
+from anabranch.model.techniques import COMPARED, Technique
 from anabranch.query import floats
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.connectors import SparkFeed
@@ -48,6 +50,7 @@ def check_query(name: str, description: Description, base: Path, report: Report)
     """Notes all that is wrong with a query and returns its diagram, if there is one."""
     checking = _Checking(name, description, report)
     checking.check_mode()
+    checking.check_technique()
     checking.check_nodes()
     diagram, is_valid = checking.read_diagram(base)
     if diagram is not None:
@@ -82,6 +85,14 @@ class _Checking:
             self._note("bad-mode", ("mode",), message, f"Write {' or '.join(MODES)}.")
         elif mode not in MODES:
             self._note("bad-mode", ("mode",), f"There is no mode {mode!r}.", candidates(mode, MODES))
+
+    def check_technique(self) -> None:
+        unknown = unknown_technique(self._query.technique)
+        if unknown is not None:
+            self._note("bad-technique", ("technique",), *unknown)
+        elif self._query.technique and self._query.mode != RACE:
+            message = f"The technique {self._query.technique} is compared with {RACE}."
+            self._note("bad-technique", ("technique",), message, f'Write mode = "{RACE}".')
 
     def check_nodes(self) -> None:
         """Every name of a node is known, and stands once in its list."""
@@ -219,6 +230,12 @@ class _Checking:
             message = f"Nodes wait for each other: {way}."
             self._note("node-cycle", ("place",), message, "Place the boxes so that results flow one way.")
         self._check_read(found)
+        technique = self._query.technique
+        if technique in COMPARED and self._query.mode == RACE:
+            reason = unfit_for(Technique(technique), diagram, found)
+            if reason is not None:
+                message = f"The technique {technique} cannot be tried here. {reason}"
+                self._note("bad-technique", ("technique",), message, LEAVE_OUT)
 
     def _check_read(self, found: Flow) -> None:
         read = {stream for stage in found.stages for stream in stage.inputs}

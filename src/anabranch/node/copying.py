@@ -19,12 +19,16 @@ from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
 from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest, CopyReservation
 
+Held = Callable[[str, Iterator[CopyPiece], Callable[[], bool]], Iterator[CopyPiece]]
+"""The pieces of a stream, each when it may be seen, until it is over."""
+
 
 class Copies:
     """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
     ``keep`` says which readers of a log belong to the node itself, and are never cut off. ``to_come`` has the streams
-    that will be there when the node has started.
+    that will be there when the node has started. ``held`` may let the
+    pieces of a stream wait until a reader may see them.
     """
 
     def __init__(
@@ -33,8 +37,10 @@ class Copies:
         *,
         keep: Callable[[str], Set[str]] = lambda _: frozenset(),
         to_come: Container[str] = (),
+        held: Held | None = None,
     ) -> None:
         self._logs = logs
+        self._held = held
         self._keep = keep
         self._to_come = to_come
         self._numbers = itertools.count()
@@ -58,6 +64,7 @@ class Copies:
         def over() -> bool:
             return cancelled() or self._current[key] != number
 
+        sent = _pieces(served, request.reader, answer.first_id, over)
         return (
             CopyAnswer(
                 incarnation=answer.incarnation,
@@ -67,7 +74,7 @@ class Copies:
                 origins=served.log.spec.origins,
                 schema=stored_schema(served.log.spec.schema),
             ),
-            _pieces(served, request.reader, answer.first_id, over),
+            sent if self._held is None else self._held(request.stream, sent, over),
         )
 
     def trim(self) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, Sub
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.inlet import JournalInlet
+from anabranch.node.turns import Hold, at_once
 from anabranch.transport.client import Client, CopyStream
 from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
 from anabranch.transport.retry import BACKOFF_S
@@ -28,7 +29,8 @@ ACKNOWLEDGE_S: Final = 0.1
 
 
 class CopyFollower:
-    """``copy`` is the node that has it, ``reader`` this one. ``rebuild`` is told why no copy can serve this node."""
+    """``copy`` is the node that has it, ``reader`` this one. ``rebuild`` is told why no copy can serve this node.
+    ``hold`` may keep what came waiting before the inlet takes it."""
 
     def __init__(
         self,
@@ -39,6 +41,7 @@ class CopyFollower:
         reader: str,
         life: str,
         rebuild: Callable[[str], None],
+        hold: Hold = at_once,
     ) -> None:
         self.copy: Final = copy
         self._inlet = inlet
@@ -46,6 +49,7 @@ class CopyFollower:
         self._reader = reader
         self._life = life
         self._rebuild = rebuild
+        self._hold = hold
         self._stopping = threading.Event()
         self._reading: CopyStream | None = None
         self._failure: AnabranchError | None = None
@@ -150,6 +154,9 @@ class CopyFollower:
                         self._news.set()
                     continue
                 promises = piece.promises
+                self._hold(piece, self._stopping.is_set)
+                if self._stopping.is_set():
+                    return came
                 for action in self._inlet.arrived(
                     self.copy, answer.incarnation, piece.first_id, piece.rows, piece.promises
                 ):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch import limits
@@ -11,12 +11,14 @@ from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, replica_reader
+from anabranch.node.turns import Hold, at_once
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 
 
 class Inlets:
-    """``rebuild`` is told why no copy can serve this node."""
+    """``rebuild`` is told why no copy can serve this node. ``holds`` has, per stream, what may keep its pieces
+    waiting."""
 
     def __init__(
         self,
@@ -26,12 +28,14 @@ class Inlets:
         clock: Callable[[], int],
         neighbours: Neighbours,
         rebuild: Callable[[str], None],
+        holds: Mapping[str, Hold],
     ) -> None:
         self._part = part
         self._neighbours = neighbours
         self._life = life
         self._clock = clock
         self._rebuild = rebuild
+        self._holds = holds
         self._inlets: dict[str, JournalInlet] = {}
         self._followers: dict[str, list[CopyFollower]] = {}
         self._orphaned_since: float | None = None
@@ -51,6 +55,7 @@ class Inlets:
                 reader=replica_reader(self._part.node),
                 life=self._life,
                 rebuild=self._rebuild,
+                hold=self._holds.get(stream, at_once),
             )
             followers.append(follower)
             follower.start()

@@ -38,6 +38,7 @@ from anabranch.errors import (
 from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
 from anabranch.model.position import Position
+from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
@@ -56,6 +57,8 @@ from anabranch.node.snapshot import Snapshots
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
+from anabranch.node.synchronizing import Synchronizing
+from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
@@ -134,8 +137,24 @@ class Node:
         life, part = self._directory.life, self.part
         self._neighbours = Neighbours(self._route)
         self._peers = Peers(part, self._neighbours)
-        self._inlets = Inlets(part, life, clock=_now_us, neighbours=self._neighbours, rebuild=self._needs_rebuild)
-        self._streams = Streams(self.diagram, part, self.settings, clock=_now_us, ready=self._ready)
+        self._inlets = Inlets(
+            part,
+            life,
+            clock=_now_us,
+            neighbours=self._neighbours,
+            rebuild=self._needs_rebuild,
+            holds=holds(part, self.diagram) if part.technique is Technique.DETERMINISTIC else {},
+        )
+        is_synchronized = part.technique is Technique.SYNCHRONIZATION
+        self._synchronizing = Synchronizing(part.node, part.siblings, self._neighbours) if is_synchronized else None
+        self._streams = Streams(
+            self.diagram,
+            part,
+            self.settings,
+            clock=_now_us,
+            ready=self._ready,
+            synchronizing=self._synchronizing,
+        )
         reserve = self.settings.disk_reserve_bytes
         self._snapshots = Snapshots(
             self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
@@ -178,6 +197,7 @@ class Node:
             copies=self._streams.copies,
             lanes=self._peers,
             peers=self._snapshots,
+            determinants=self._synchronizing,
         )
         self._peers.start()
         self._port = self._server.port
@@ -208,6 +228,8 @@ class Node:
         self._feeding.stop()
         self._inlets.stop()
         self._peers.stop()
+        if self._synchronizing is not None:
+            self._synchronizing.close()
         self._neighbours.close()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
@@ -217,6 +239,8 @@ class Node:
         self._writing.stop()
         if self._server is not None:
             self._server.stop()
+        if self._synchronizing is not None:
+            self._synchronizing.join()  # before the logs that it reads are closed
         self._streams.close()
 
     def __enter__(self) -> Self:
@@ -580,6 +604,7 @@ class Node:
             "peers": self._peers.statistics(),
             "inlets": self._inlets.statistics(),
             "alarms": self._inlets.alarms(),
+            "determinants": {} if self._synchronizing is None else self._synchronizing.statistics(),
             "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from anabranch.model.names import lane_origin
+from anabranch.model.techniques import Technique
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, origins, stages
 
@@ -35,6 +36,8 @@ class Part:
     """Per stream that is read elsewhere, the nodes that do."""
     siblings: Mapping[str, str] = field(default_factory=dict)
     """The other nodes that do the same, from any of which this one can be rebuilt, and their addresses."""
+    technique: Technique = Technique.RACE
+    """What holds back what others would race for; for experiments."""
 
     @classmethod
     def whole(cls, diagram: Diagram) -> Part:

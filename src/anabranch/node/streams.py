@@ -27,6 +27,7 @@ from anabranch.node.pieces import client_pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
+from anabranch.node.synchronizing import Synchronizing
 from anabranch.node.trimming import trim_log
 from anabranch.node.writing import writer_readers
 from anabranch.query.boxes import Diagram
@@ -50,6 +51,7 @@ class Streams:
         *,
         clock: Callable[[], int],
         ready: threading.Event,
+        synchronizing: Synchronizing | None = None,
     ) -> None:
         self._diagram = diagram
         self._part = part
@@ -63,7 +65,9 @@ class Streams:
         self._served: dict[str, ServedLog] = {}
         self.stores: Final[dict[Path, Store]] = {}
         self.logs: Final[dict[str, tuple[Store, Log]]] = {}
-        self.copies: Final = Copies(self._served, keep=self.kept_readers, to_come=part.readers)
+        self._synchronizing = synchronizing
+        held = None if synchronizing is None else synchronizing.held
+        self.copies: Final = Copies(self._served, keep=self.kept_readers, held=held, to_come=part.readers)
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -93,6 +97,8 @@ class Streams:
         if name in self._part.readers:
             readers = [replica_reader(node) for node in self._part.readers[name]]
             self._served[name] = ServedLog(store, log, readers, clock=self._clock)
+            if self._synchronizing is not None:
+                self._synchronizing.open(log)
 
     def are_empty(self) -> bool:
         return all(log.last_id() == 0 for _, log in self.logs.values())

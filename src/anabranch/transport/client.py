@@ -27,6 +27,7 @@ from anabranch.transport.ports import (
     CopyPiece,
     CopyRequest,
     CopyReservation,
+    Determinants,
     JournalRequest,
     PeerPlaces,
     PieceAnswer,
@@ -176,6 +177,10 @@ class Client:
 
     def reserve_copy(self, said: CopyReservation) -> None:
         self._act("reserve-copy", wire.reservation_message(said))
+
+    def keep_determinants(self, said: Determinants) -> None:
+        """Returns when the partner has them."""
+        self._act("keep-determinants", wire.determinants_message(said))
 
     # --- peers -----------------------------------------------------------------------------------------------------
 

@@ -147,6 +147,20 @@ class CopyReservation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Determinants:
+    """Which tuples a log has from ``first_id`` on, in their order: three numbers for the identity of each."""
+
+    sender: str
+    stream: str
+    incarnation: str
+    first_id: int
+    tids: Sequence[int]
+    times_us: Sequence[int]
+    origins: Sequence[int]
+    """As codes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PeerPlaces:
     """How far a node has read each copy of its inputs, durably, for a peer that is to be rebuilt from it."""
 
@@ -306,6 +320,14 @@ class CopyPorts(Protocol):
 
     def reserve_copy(self, reservation: CopyReservation) -> None:
         """Nothing that ``like`` has not read is trimmed before the rebuilt reader has it; durably."""
+        ...
+
+
+class DeterminantPorts(Protocol):
+    """What a node offers to the others that do the same, where output is held until they have its determinants."""
+
+    def keep_determinants(self, said: Determinants) -> None:
+        """Returns when they are kept."""
         ...
 
 

@@ -29,6 +29,7 @@ from anabranch.transport import letters, rows, wire
 from anabranch.transport.ports import (
     CopyPiece,
     CopyPorts,
+    DeterminantPorts,
     NodePorts,
     PeerPorts,
     PushAnswer,
@@ -65,12 +66,13 @@ class FlightServer:
         roles: RolePorts | None = None,
         peers: PeerPorts | None = None,
         lanes: letters.LanePorts | None = None,
+        determinants: DeterminantPorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
             location = flight.Location.for_grpc_tcp(host, port)
-            self._service = _Service(ports, copies, roles, peers, lanes, self._calls, location)
+            self._service = _Service(ports, copies, roles, peers, lanes, determinants, self._calls, location)
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -144,6 +146,7 @@ class _Service(flight.FlightServerBase):
         roles: RolePorts | None,
         peers: PeerPorts | None,
         lanes: letters.LanePorts | None,
+        determinants: DeterminantPorts | None,
         calls: _Calls,
         location: flight.Location,
     ) -> None:
@@ -153,6 +156,7 @@ class _Service(flight.FlightServerBase):
         self._roles: Final = roles
         self._peers: Final = peers
         self._lanes: Final = lanes
+        self._determinants: Final = determinants
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -162,6 +166,10 @@ class _Service(flight.FlightServerBase):
             "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
             "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
             "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
+            "keep-determinants": (
+                "Keep which tuples {stream} of {sender} has from {first} on.",
+                self._keep_determinants,
+            ),
             "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
             "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
@@ -317,6 +325,12 @@ class _Service(flight.FlightServerBase):
 
     def _reserve_copy(self, message: wire.Message) -> wire.Message:
         self._serving().reserve_copy(wire.reservation_of(message))
+        return {}
+
+    def _keep_determinants(self, message: wire.Message) -> wire.Message:
+        if self._determinants is None:
+            raise StreamNotFound("This node keeps no determinants.", remedy="Deploy the same query to all nodes.")
+        self._determinants.keep_determinants(wire.determinants_of(message))
         return {}
 
     def _places(self, message: wire.Message) -> wire.Message:

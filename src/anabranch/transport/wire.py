@@ -35,6 +35,7 @@ from anabranch.transport.ports import (
     CopyAnswer,
     CopyRequest,
     CopyReservation,
+    Determinants,
     JournalRequest,
     PeerPlaces,
     PieceAnswer,
@@ -112,6 +113,13 @@ def number(message: Message, key: str) -> int:
     value = message.get(key)
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(f"A message needs {key!r} as a number, not {value!r}.", remedy="Use the Anabranch client.")
+    return value
+
+
+def numbers(message: Message, key: str) -> list[int]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise ConfigError(f"A message needs {key!r} as a list of numbers.", remedy="Use the Anabranch client.")
     return value
 
 
@@ -322,6 +330,30 @@ def acknowledgement_of(message: Message) -> CopyAcknowledgement:
         life=text(message, "life"),
         position=position(message, "position"),
         punctuations=times(message, "punctuations"),
+    )
+
+
+def determinants_message(said: Determinants) -> Message:
+    return {
+        "sender": said.sender,
+        "stream": said.stream,
+        "incarnation": said.incarnation,
+        "first": said.first_id,
+        "tids": list(said.tids),
+        "times": list(said.times_us),
+        "origins": list(said.origins),
+    }
+
+
+def determinants_of(message: Message) -> Determinants:
+    return Determinants(
+        sender=text(message, "sender"),
+        stream=text(message, "stream"),
+        incarnation=text(message, "incarnation"),
+        first_id=number(message, "first"),
+        tids=numbers(message, "tids"),
+        times_us=numbers(message, "times"),
+        origins=numbers(message, "origins"),
     )
 
 
