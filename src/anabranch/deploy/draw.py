@@ -14,7 +14,8 @@ def as_text(plan: Plan) -> str:
     """One paragraph per query, fragment and node, then the links."""
     paragraphs: list[list[str]] = []
     for query in plan.queries.values():
-        paragraphs.append([f"query {query.name}, mode {query.mode}", *_entrances(query)])
+        tried = f", technique {query.technique}: an experiment" if query.technique else ""
+        paragraphs.append([f"query {query.name}, mode {query.mode}{tried}", *_entrances(query)])
         paragraphs += _fragments(query)
     paragraphs += [list(_node(node, plan)) for node in plan.nodes.values()]
     if plan.links:
@@ -71,6 +72,7 @@ def _stage(stage: Stage, query: QueryPlan) -> Iterator[str]:
 def _query_data(query: QueryPlan) -> dict[str, Any]:
     return {
         "mode": query.mode,
+        "technique": query.technique or None,
         "fragments": {
             each.name: {
                 "boxes": list(each.boxes),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.deploy.draw import as_data, as_text
 from anabranch.deploy.parts import part_of
 from anabranch.deploy.plan import load_plan
 from anabranch.model.techniques import COMPARED, Technique
@@ -45,9 +46,17 @@ def test_the_replicas_hold_and_nobody_else(tmp_path: Path, technique: Technique)
     assert told == {"a": Technique.RACE, "b": technique, "c": technique, "d": Technique.RACE}
 
 
+def test_a_technique_is_shown_as_an_experiment(tmp_path: Path) -> None:
+    plan = load_plan(write(tmp_path, FILE, QUERY))
+    assert "query paths, mode race, technique deterministic: an experiment" in as_text(plan)
+    assert as_data(plan)["queries"]["paths"]["technique"] == "deterministic"
+
+
 def test_without_a_technique_nobody_holds(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, FILE.replace('technique = "deterministic"\n', ""), QUERY))
     assert {part_of(plan, name).technique for name in plan.nodes} == {Technique.RACE}
+    assert "query paths, mode race\n" in as_text(plan)
+    assert as_data(plan)["queries"]["paths"]["technique"] is None
 
 
 @pytest.mark.parametrize(
