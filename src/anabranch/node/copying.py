@@ -27,8 +27,8 @@ class Copies:
     """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
     ``keep`` says which readers of a log belong to the node itself, and are never cut off. ``to_come`` has the streams
-    that will be there when the node has started. ``held`` may let the
-    pieces of a stream wait until a reader may see them.
+    that will be there when the node has started. ``held`` may let the pieces of a stream wait until a reader may see
+    them.
     """
 
     def __init__(
