@@ -13,12 +13,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from anabranch.bench.processes import tree
+from anabranch.bench.processes import jvm_of, kill_tree, tree
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
@@ -33,20 +34,25 @@ def temporary() -> Iterator[Path]:
         yield Path(directory)
 
 
-def bench(temporary: Path, what: str, *options: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
+@contextmanager
+def bench(temporary: Path, what: str, *options: str) -> Iterator[subprocess.Popen[str]]:
+    with subprocess.Popen(
         [sys.executable, "-m", "anabranch.cli", "bench", what, "--quick", *options],
         env=os.environ | {"TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         process_group=0,
-    )
+    ) as process:
+        try:
+            yield process
+        finally:
+            kill_tree(process.pid)
 
 
 def results_of(temporary: Path, what: str, file: Path) -> dict[str, dict[str, Any]]:
-    process = bench(temporary, what, "--json", str(file))
-    output, errors = process.communicate(timeout=840)
+    with bench(temporary, what, "--json", str(file)) as process:
+        output, errors = process.communicate(timeout=840)
     assert process.returncode in (0, 1), output + errors
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
     assert process.returncode == (0 if all(result["ok"] for result in results.values()) else 1)
@@ -80,18 +86,16 @@ def test_two_copies_are_compared_with_one(tmp_path: Path, temporary: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("what", "when"), [("failover", "plain Spark: warming up"), ("racing", "one copy: warming up")]
+    ("what", "when"), [("failover", "plain Spark: kill 1 of 1"), ("racing", "slow period 1 of 4: a pause of copy a")]
 )
 def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path, what: str, when: str) -> None:
-    process = bench(temporary, what)
-    assert process.stdout is not None
-    for line in process.stdout:
-        if when in line:
-            break
-    started = set(tree(process.pid)) - {process.pid}
-    assert len(started) > 1
-    os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    with bench(temporary, what) as process:
+        assert process.stdout is not None
+        assert any(when in line for line in process.stdout)
+        started = set(tree(process.pid)) - {process.pid}
+        assert jvm_of(process.pid) in started
+        os.killpg(process.pid, signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "the table is not complete" in output
     assert "Traceback" not in errors

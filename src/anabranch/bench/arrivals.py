@@ -36,7 +36,12 @@ class Came:
         return np.asarray(self.came_us - self.made_us)
 
     def made_within(self, start_us: int, end_us: int) -> Came:
-        chosen = (self.made_us >= start_us) & (self.made_us < end_us)
+        return self._chosen((self.made_us >= start_us) & (self.made_us < end_us))
+
+    def came_within(self, start_us: int, end_us: int) -> Came:
+        return self._chosen((self.came_us >= start_us) & (self.came_us < end_us))
+
+    def _chosen(self, chosen: np.ndarray) -> Came:
         return Came(n=self.n[chosen], made_us=self.made_us[chosen], came_us=self.came_us[chosen])
 
 

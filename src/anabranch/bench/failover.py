@@ -148,7 +148,8 @@ class FailoverBench:
 
 def judged(came: Came, made: int, quiet: list[Interval], hurt: list[Interval]) -> Outcome:
     """From all results of a flow of so many rows."""
-    latencies_us = [came.made_within(each.start_us, each.end_us).latencies_us for each in quiet]
+    # Of those that came in these intervals: some that were made there come only after the next kill.
+    latencies_us = [came.came_within(each.start_us, each.end_us).latencies_us for each in quiet]
     normal_us = NORMAL * float(np.quantile(np.concatenate(latencies_us), 0.95))
     lost, repeated = accounted(expected(made), came.n)
 

@@ -89,4 +89,6 @@ def test_arrivals_are_told_in_order_with_the_time_at_which_they_came() -> None:
     assert arrivals.last_n == 6
     assert before_us <= told.came_us[0] == told.came_us[1] <= told.came_us[2] <= now_us()
     assert told.made_within(20, 30).n.tolist() == [6]
+    assert told.came_within(before_us, now_us() + 1).n.tolist() == [4, 6, 2]
+    assert told.came_within(0, before_us).n.tolist() == []
     assert (told.latencies_us == told.came_us - told.made_us).all()

@@ -9,10 +9,10 @@ from anabranch.bench.failover import RACE, Interval, judged
 
 
 def came_of(rows: int, outage_s: tuple[int, int] | None) -> Came:
-    """A row every 100 ms, each second one with a result 200 ms later, or after the outage."""
+    """A row every 100 ms, each second one with a result 500 ms later, or after the outage."""
     n = np.arange(0, rows, 2)
     made_us = n * SECOND_US // 10
-    came_us = made_us + SECOND_US // 5
+    came_us = made_us + SECOND_US // 2
     if outage_s is not None:
         start_us, end_us = (second * SECOND_US for second in outage_s)
         came_us = np.where((came_us > start_us) & (came_us < end_us), end_us, came_us)
@@ -24,13 +24,14 @@ def interval(start_s: int, end_s: int) -> Interval:
 
 
 def test_a_restart_shows_as_a_gap_and_as_latency() -> None:
-    outcome = judged(came_of(400, (20, 28)), 400, [interval(10, 18)], [interval(20, 33)])
+    outcome = judged(came_of(400, (20, 28)), 400, [interval(17, 20)], [interval(20, 33)])
     assert outcome.quiet_gaps_s == [0.2]
-    assert outcome.gaps_s == [8.0]
-    assert outcome.normal_again_s == [7.6]
+    assert outcome.gaps_s == [8.1]
+    assert outcome.normal_ms == 750
+    assert outcome.normal_again_s == [7.2]
     assert (outcome.lost, outcome.repeated, outcome.results) == (0, 0, 200)
     gap, *others = outcome.results_of("single")
-    assert (gap.value, gap.baseline, gap.ok) == (8.0, 0.2, True)
+    assert (gap.value, gap.baseline, gap.ok) == (8.1, 0.2, True)
     assert all(result.bound is None for result in others)
 
 
