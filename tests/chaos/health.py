@@ -54,6 +54,8 @@ def _copies(node: str, query: Mapping[str, Any], hurt: Collection[str]) -> Itera
         for reader, copies in facts["readers"].items():
             for copy, state in (copies or {}).items():
                 if node in (reader, copy) and not {reader, copy} & set(hurt):
-                    lag = state["lag_rows"]
-                    if state["state"] != "read" or lag is None or lag > LAG_ROWS:
-                        yield f"{reader} is {lag} rows behind the copy of {stream} on {copy}, which is {state['state']}"
+                    lag = state["lag_rows"]  # None: of another incarnation
+                    if state["state"] != "read" or lag is None:
+                        yield f"{reader} does not read the copy of {stream} on {copy}"
+                    elif lag > LAG_ROWS:
+                        yield f"{reader} is {lag} rows behind the copy of {stream} on {copy}"

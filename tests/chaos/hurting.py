@@ -110,17 +110,16 @@ class Hurting:
             self.report(f"  {sentence}")
 
     def _look(self) -> None:
-        away = {
-            node for wound in self._wounds if wound.healed_s is None for node in wound.fault.where
-        }  # also those behind a link that is hurt: nothing can be expected of what they read through it
-        silent = {name for name in away if self.nodes.child(name).state != "running"}
-        found = self.found = self.looker.ask(name for name in self.nodes.plan.nodes if name not in silent)
+        standing = [name for name in self.nodes.plan.nodes if self.nodes.child(name).state == "running"]
+        found = self.found = self.looker.ask(standing)
         self._note(found)
         for wound in [each for each in self._wounds if each.healed_s is not None]:
-            self._look_after(wound, found, away)
+            self._look_after(wound, found)
 
-    def _look_after(self, wound: Wound, found: Found, away: set[str]) -> None:
+    def _look_after(self, wound: Wound, found: Found) -> None:
+        """Of what others have a part in that are hurt themselves, nothing can be expected."""
         assert wound.healed_s is not None
+        away = {node for other in self._wounds if other is not wound for node in other.fault.where}
         took_s = time.monotonic() - wound.healed_s
         if wound.ran_s is None and all(self.nodes.child(node).state == "running" for node in wound.fault.where):
             wound.ran_s = took_s

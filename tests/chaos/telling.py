@@ -16,12 +16,13 @@ from typing import Self
 class Teller:
     """Of one run with one seed, in a directory of its own, which goes with the ``with`` block unless the run failed.
 
-    SIGTERM ends it as Ctrl-C does: everything is cleaned up.
+    Ctrl-C and SIGTERM end it as an error would: everything is cleaned up.
     """
 
     def __init__(self, seed: int, again: str) -> None:
         """``again`` is the command that repeats it."""
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: sys.exit(128 + number))
         self.seed = seed
         self.directory = Path(tempfile.mkdtemp(prefix="anabranch-chaos-"))
         self._again = again

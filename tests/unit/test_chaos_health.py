@@ -1,0 +1,93 @@
+"""When a node of a chaos run counts as back: what it says itself, and what those say that read it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from anabranch.deploy.plan import Plan, load_plan
+from anabranch.errors import NodeUnreachable
+from tests.chaos.health import LAG_ROWS, why_not_back
+from tests.chaos.planetlab import record, write_deployment
+
+Said = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
+    return load_plan(write_deployment(record(1, 80), tmp_path_factory.mktemp("planetlab"), joins=1))
+
+
+@pytest.fixture
+def found(plan: Plan) -> dict[str, Any]:
+    """All nodes are well: each holds ten rows of every stream, and has read those of others."""
+    return {name: _well(plan, name) for name in plan.nodes}
+
+
+def _well(plan: Plan, name: str) -> Said:
+    role = plan.nodes[name].role
+    assert role is not None
+    lanes = {"state": "follows", "held": 10}
+    made = [*(entrance.source for entrance in role.entrances), *(t.stream for s in role.stages for t in s.targets)]
+    return {
+        "state": "running",
+        "intake": "open",
+        "uptime_s": 1.0,
+        "sources": {
+            each.source: {"rows_in": 10, "lanes": {origin: {"shared": dict(lanes)} for origin in each.lanes}}
+            for each in role.entrances
+        },
+        "stages": {
+            stage.name: {"state": "running", "error": None, "rows_out": 10, "inputs": {"x": {"lag_rows": 0}}}
+            for stage in role.stages
+        },
+        "streams": {stream: {"last_id": 10, "bytes": 1, "incarnation": "i"} for stream in made},
+        "inlets": {
+            stream: {copy: {"state": "read", "position": "i:10", "first": 1, "error": None} for copy in copies}
+            for stream, copies in role.upstream.items()
+        },
+    }
+
+
+def test_nothing_is_missing_where_all_are_well(plan: Plan, found: dict[str, Any]) -> None:
+    assert [why_not_back(plan, found, node, ()) for node in plan.nodes] == [None] * 7
+
+
+def test_a_node_must_answer_and_run(plan: Plan, found: dict[str, Any]) -> None:
+    found["wisc"]["state"] = "rebuilding"
+    found["mit"] = NodeUnreachable("Nobody there.")
+    assert why_not_back(plan, found, "wisc", ()) == "wisc is rebuilding"
+    assert why_not_back(plan, found, "mit", ()) == "mit does not answer"
+
+
+def test_an_entry_point_must_have_learned_what_the_others_hold(plan: Plan, found: dict[str, Any]) -> None:
+    lane = found["mit"]["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
+    lane["state"] = "learns"
+    assert why_not_back(plan, found, "mit", ()) == "mit learns load_mit/mit"
+    lane["state"] = "leads"
+    assert why_not_back(plan, found, "mit", ()) is None
+    other = found["ufl"]["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
+    other["held"] = 11 + LAG_ROWS
+    assert why_not_back(plan, found, "mit", ()) == f"mit holds 10 entries of load_mit/mit, another {11 + LAG_ROWS}"
+
+
+def test_a_replica_must_have_caught_up(plan: Plan, found: dict[str, Any]) -> None:
+    found["osu"]["stages"]["with_load"]["inputs"]["x"]["lag_rows"] = LAG_ROWS + 1
+    assert why_not_back(plan, found, "osu", ()) == f"with_load on osu is running, {LAG_ROWS + 1} rows behind"
+
+
+def test_a_copy_must_be_read_again_unless_its_reader_is_away(plan: Plan, found: dict[str, Any]) -> None:
+    found["osu"]["inlets"]["box:loads"]["wisc"]["state"] = "away"
+    away = "osu does not read the copy of box:loads on wisc"
+    assert why_not_back(plan, found, "wisc", ()) == away
+    assert why_not_back(plan, found, "osu", ()) == away
+    assert why_not_back(plan, found, "purdue", ()) is None
+    assert why_not_back(plan, found, "wisc", {"osu"}) is None
+
+
+def test_a_new_incarnation_that_nobody_has_read_is_not_back(plan: Plan, found: dict[str, Any]) -> None:
+    found["wisc"]["streams"]["box:loads"]["incarnation"] = "j"
+    assert why_not_back(plan, found, "wisc", ()) == "osu does not read the copy of box:loads on wisc"
+    found["wisc"]["streams"]["box:loads"] = {"last_id": 11 + LAG_ROWS, "bytes": 1, "incarnation": "i"}
+    assert why_not_back(plan, found, "wisc", ()) == f"osu is {1 + LAG_ROWS} rows behind the copy of box:loads on wisc"
