@@ -24,8 +24,8 @@ WIDTH: Final = 120
 """Columns of a table that goes to a file or a pipe."""
 
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")]
-_QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: about three minutes, rough.")]
-_QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: under two minutes, rough.")]
+_QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: two to three minutes, rough.")]
+_QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: about two minutes, rough.")]
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -72,7 +72,7 @@ def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
 
     The same filter on the same steady flow of 100 rows/s, made and read here. Tells the largest gap between results
     around a kill -9 beside that of intervals without one, how long it takes until latency is normal, and how many
-    results are lost or repeated; medians of five kills. A full run takes about 12 minutes, and at most two Sparks run
+    results are lost or repeated; medians of five kills. A full run takes about 10 minutes, and at most two Sparks run
     at a time. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
 
     \b
@@ -91,7 +91,7 @@ def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
     """Slow down copies in turn, by pauses and by long-tailed delays: what a second copy does for latency, and its cost.
 
     The same filter on the same steady flow of 100 rows/s and the same slow periods, with one copy and with two. Tells
-    latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 6 minutes.
+    latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 5 minutes.
     Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
 
     \b
