@@ -50,7 +50,7 @@ sim: $(STAMP) ## Race replicas under simulated faults, a thousand seeds
 	@$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 chaos: MINUTES = 10
-chaos: setup ## Ten minutes of random faults to replicas that race, and compare; MINUTES=2 for less
+chaos: setup ## Ten minutes of random faults to replicas that race, and compare; MINUTES=5 for less
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos --minutes $(MINUTES)
 
 chaos-single: setup ## Kill a running node twenty times and compare its output with an undisturbed run

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import anabranch as ab
 from anabranch.model.times import CLOSED_US
@@ -36,7 +37,8 @@ class _Client:
         self._thread.start()
 
     def join(self, timeout_s: float) -> bool:
-        self._thread.join(timeout_s)
+        if self._thread.ident is not None:  # otherwise it was not even started
+            self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def check(self) -> None:
@@ -55,6 +57,20 @@ class _Client:
         except BaseException as error:
             if not self._stopping.is_set():
                 self.failure = error
+
+
+@contextmanager
+def running(clients: Sequence[_Client]) -> Iterator[None]:
+    """All of them are started, and stopped in the end; one that hangs is left to the end of the process."""
+    try:
+        for client in clients:
+            client.start()
+        yield
+    finally:
+        for client in clients:
+            client.stop()
+        for client in clients:
+            client.join(10)
 
 
 class Pusher(_Client):

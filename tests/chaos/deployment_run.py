@@ -20,7 +20,7 @@ from anabranch.deploy.sessions import members
 from anabranch.deploy.supervisor import Supervisor
 from anabranch.model.names import late_stream
 from tests.chaos.checkers import Entry, rows_of
-from tests.chaos.clients import Follower, Pusher, is_closed, read_stream
+from tests.chaos.clients import Follower, Pusher, is_closed, read_stream, running
 from tests.chaos.comparing import problems_against, problems_of_log, problems_of_stream
 from tests.chaos.fault_plan import Fault, Layout
 from tests.chaos.hurting import Hurting
@@ -107,23 +107,15 @@ class DeploymentRun:
     def run(self, faults: Iterable[Fault] = (), *, seconds: float = 0.0) -> Outcome:
         """Pushes for so long, and does faults until then or until there are no more."""
         began = time.monotonic()
-        clients = [*self._pushers, self._follower]
-        try:
-            with self._nodes, Looker(self._plan) as looker:
-                hurting = Hurting(self._nodes, self.layout, looker, self._report)
-                self._nodes.start()
-                self._nodes.wait_running(timeout_s=START_S)
-                self._outcome.started_s = time.monotonic() - began
-                self._report(f"all nodes run after {self._outcome.started_s:.1f} s")
-                for client in clients:
-                    client.start()
+        with self._nodes, Looker(self._plan) as looker:
+            hurting = Hurting(self._nodes, self.layout, looker, self._report)
+            self._nodes.start()
+            self._nodes.wait_running(timeout_s=START_S)
+            self._outcome.started_s = time.monotonic() - began
+            self._report(f"all nodes run after {self._outcome.started_s:.1f} s")
+            with running([*self._pushers, self._follower]):
                 self._hurt(hurting, iter(faults), seconds)
                 self._finish(hurting)
-        finally:
-            for client in clients:
-                client.stop()
-            for client in clients:
-                client.join(10)
         left = {session: members(session) for session in self._sessions if members(session)}
         self._outcome.problems += [f"processes are left over: {left}"] if left else []
         self._outcome.seconds = time.monotonic() - began

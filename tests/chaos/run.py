@@ -17,7 +17,7 @@ from statistics import median
 
 from anabranch import failpoints
 from tests.chaos.checkers import Entry, rows_of
-from tests.chaos.clients import Follower, Pusher, read_stream
+from tests.chaos.clients import Follower, Pusher, read_stream, running
 from tests.chaos.five_boxes import FOLLOWED
 from tests.chaos.processes import START_S, HarnessError, NodeProcess
 from tests.chaos.recording import Recording
@@ -115,18 +115,10 @@ class ChaosRun:
 
     def run(self) -> Outcome:
         started = time.monotonic()
-        clients = [*self._pushers, self._follower]
-        for client in clients:
-            client.start()
-        try:
+        with running([*self._pushers, self._follower]):
             for number, kill in enumerate(self._kills):
                 self._killed_start(number, kill)
             self._last_start()
-        finally:
-            for client in clients:
-                client.stop()
-            for client in clients:
-                client.join(10)
         self._outcome.seconds = time.monotonic() - started
         self._outcome.repeated = sum(pusher.repeated for pusher in self._pushers)
         self._outcome.restarts = sum(pusher.restarts for pusher in self._pushers)
