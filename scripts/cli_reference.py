@@ -68,7 +68,7 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \
-`peers`, `inlets`, `alarms`, `links`, `writers`, `streams` |
+`peers`, `inlets`, `alarms`, `determinants`, `links`, `writers`, `streams` |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
@@ -88,6 +88,8 @@ has, each by name:
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
 | alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
 `end`, and `copies`: each with `rows`, `digest`) |
+| determinants, by stream and partner | of [an experiment](deployment.md#experiments): `confirmed` (the last \
+tuple), `kept` (tuples of the partner), `error` |
 | link, by node | `state`: open or cut; `address`, `relay` (where this node connects instead), `delay_us`, \
 `jitter_us`, `rate_bytes_s` (null without one), `connections`, `bytes_there`, `bytes_back`, `bytes_held` (on the way) |
 | writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |

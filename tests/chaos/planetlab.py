@@ -27,16 +27,7 @@ SERVERS = ("mit", "uw", "ucsd", "ufl")
 UNIONS = ("wisc", "purdue")
 JOINS = ("osu", "osu2")
 
-ENTRY_POINTS: Mapping[str, tuple[str, ...]] = {
-    "mit": ("mit", "ufl", "uw"),
-    "uw": ("uw", "ucsd", "mit"),
-    "ucsd": ("ucsd", "uw", "ufl"),
-    "ufl": ("ufl", "mit", "ucsd"),
-}
-"""Where the rows of each server come in: at its own node, at the near one of the example, and at one far away."""
-
-ACROSS = (("mit", "uw"), ("ucsd", "ufl"))
-"""Links between entry points that the example does not have."""
+EXAMPLE: Mapping[str, Any] = tomllib.loads((ROOT / "examples/planetlab.toml").read_text())
 
 SHAPE = Shape(batch_rows=4, steps_us=(0, 250_000, 500_000, 750_000))
 """As in the example: two or three rows a second, of which few meet within 250 ms."""
@@ -107,7 +98,7 @@ def write_deployment(recording: Recording, folder: Path, *, joins: int) -> Path:
         f'{name} = {{address = "127.0.0.1:{port}"}}'
         for name, port in zip([*SERVERS, *UNIONS, *placed], _free_ports(6 + joins), strict=True)
     )
-    entry = "\n".join(f"{lane.source} = {list(ENTRY_POINTS[lane.name])}" for lane in recording.lanes)
+    entry = "\n".join(f"{name} = {nodes}" for name, nodes in EXAMPLE["queries"]["planetlab"]["entry"].items())
     file = folder / "planetlab.toml"
     file.write_text(f"""\
 faults = true
@@ -136,8 +127,7 @@ with_load = {list(placed)}
 
 def _links(joins: tuple[str, ...]) -> str:
     """As in the example; a second join is as far from the unions as the first."""
-    links = tomllib.loads((ROOT / "examples/planetlab.toml").read_text())["links"]
-    links += [{"between": list(pair), "delay": "30ms", "jitter": "4ms"} for pair in ACROSS]
+    links = list(EXAMPLE["links"])
     links += [
         {**link, "between": [link["between"][0], other]}
         for link in links

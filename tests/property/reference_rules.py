@@ -124,7 +124,9 @@ WINDOWS = [
     Mutation("an Aggregate hashes the window's end", AggregateBox.close, ', ("bigint", end)]', "]"),
     Mutation("an Aggregate hashes its name", WindowBox._summary, "kind, self._box.name", 'kind, ""'),
     Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
-    Mutation("a hash tells that NULL was there", identity.identity_hash, "part is None)", "False)"),
+    Mutation(
+        "a hash tells that NULL was there", identity.identity_hash, "_hash(_IS_NULL, value)", "_hash(_IS_THERE, value)"
+    ),
     # Aggregate: groups
     Mutation(
         "NULL is a group",

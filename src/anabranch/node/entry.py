@@ -54,8 +54,6 @@ class _LaneSlot:
 class EntryPoint:
     """Where the rows of one source enter this node."""
 
-    _room_wait_s = limits.PUSH_WAIT_S
-
     def __init__(
         self,
         source: Source,
@@ -215,7 +213,7 @@ class EntryPoint:
 
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
-        deadline = time.monotonic() + self._room_wait_s
+        deadline = time.monotonic() + self._room_wait_s()
         while self._is_full():
             if self._stopping():
                 raise NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")
@@ -225,6 +223,9 @@ class EntryPoint:
                     remedy="Try again later; see 'anabranch status' for the readers and their lag.",
                 )
             time.sleep(0.05)
+
+    def _room_wait_s(self) -> float:
+        return limits.PUSH_WAIT_S
 
     def _is_full(self) -> bool:
         """Rows may go to either log: nobody knows before they are stamped."""

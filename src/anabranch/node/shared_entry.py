@@ -63,8 +63,6 @@ _APPENDS: Final = (AppendRows, AppendBoundary, AppendVoids, AppendClose)
 class SharedEntryPoint(EntryPoint):
     """Where the rows of one source enter this node, among others."""
 
-    _room_wait_s = limits.LEAD_WAIT_S  # a client that knows others soon takes one that does not answer for lost
-
     def __init__(
         self,
         source: Source,
@@ -244,6 +242,10 @@ class SharedEntryPoint(EntryPoint):
             f"{where} has no leader that a majority of its entry points agrees on.",
             remedy="Try another entry point of the source, or again later.",
         )
+
+    def _room_wait_s(self) -> float:
+        """A client that knows others soon takes one that does not answer for lost."""
+        return limits.LEAD_WAIT_S
 
     def _wait_held_room(self) -> None:
         """Back-pressure: what waits for a majority is bounded."""
