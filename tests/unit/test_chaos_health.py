@@ -28,14 +28,17 @@ def found(plan: Plan) -> dict[str, Any]:
 def _well(plan: Plan, name: str) -> Said:
     role = plan.nodes[name].role
     assert role is not None
-    lanes = {"state": "follows", "held": 10}
+    lane = {"punctuation_us": 0, "silent_us": 0, "closed": False}
     made = [*(entrance.source for entrance in role.entrances), *(t.stream for s in role.stages for t in s.targets)]
     return {
         "state": "running",
         "intake": "open",
         "uptime_s": 1.0,
         "sources": {
-            each.source: {"rows_in": 10, "lanes": {origin: {"shared": dict(lanes)} for origin in each.lanes}}
+            each.source: {
+                "rows_in": 10,
+                "lanes": {origin: {**lane, "shared": {"state": "follows", "held": 10}} for origin in each.lanes},
+            }
             for each in role.entrances
         },
         "stages": {
