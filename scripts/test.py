@@ -1,7 +1,7 @@
-"""Runs the tests in four processes at once, and shows what they say one after the other.
+"""Runs the tests in five processes at once, and shows what they say one after the other.
 
-Tests of parts, tests that share one Spark session, tests that start nodes as processes of their own, and what is random
-or simulated: while one waits, the others work. Options go to each of them.
+Tests of parts, those of the command line, tests that share one Spark session, tests that start nodes as processes of
+their own, and what is random or simulated: while one waits, the others work. Options go to each of them.
 
 Those that wait for clocks and for each other go first; what only computes takes what they leave.
 """
@@ -15,7 +15,8 @@ import time
 from pathlib import Path
 
 GROUPS = {
-    "of parts": (5, ("tests/unit",)),
+    "of parts": (5, ("tests/unit", "--ignore=tests/unit/cli")),
+    "of the command line": (5, ("tests/unit/cli",)),
     "in one Spark session": (0, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
     "with nodes as processes": (0, ("tests", "--ignore=tests/unit", "-m", "processes")),
     "simulated and random": (5, ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)")),

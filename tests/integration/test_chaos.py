@@ -13,8 +13,8 @@ from tests.chaos.deployment_run import DeploymentRun
 from tests.chaos.fault_plan import Fault
 from tests.chaos.recording import expected_output
 
-ROWS = 800
-SECONDS = 40.0
+ROWS = 500
+SECONDS = 25.0
 
 FAULTS = [
     Fault(kind="lose disk", where=("wisc",), lasts_s=2.0, after_s=2.0),

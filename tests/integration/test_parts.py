@@ -147,6 +147,7 @@ def expected(count: int) -> list[Row]:
     return [Row.of(each) for each in run.results()["sums"]]
 
 
+@pytest.mark.long
 def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: Path) -> None:
     with deployed(tmp_path) as deployment:
         assert deployment.nodes["entry"]._session is None
