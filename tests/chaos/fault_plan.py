@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Final
 
 from anabranch.deploy.plan import Plan
@@ -32,7 +33,7 @@ ON_NODES: Final = ("kill", "lose disk", "pause")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that is done to a node, or to the link between two, and undone after a while."""
+    """Something that is done to a node, or to the link between two, and undone after a while, or never."""
 
     kind: str
     where: tuple[str, ...]
@@ -43,7 +44,8 @@ class Fault:
 
     def __str__(self) -> str:
         what = self.kind if self.link is None else str(self.link)
-        return f"{what} {' - '.join(self.where)} for {self.lasts_s:.1f} s"
+        lasts = "for good" if isinf(self.lasts_s) else f"for {self.lasts_s:.1f} s"
+        return f"{what} {' - '.join(self.where)} {lasts}"
 
 
 @dataclass(frozen=True, slots=True)

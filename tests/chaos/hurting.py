@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import isinf
 
 from anabranch.deploy.link_faults import fault_links, unheard
 from anabranch.deploy.looking import Found, Looker
@@ -87,7 +88,8 @@ class Hurting:
 
     @property
     def is_over(self) -> bool:
-        return not self._wounds
+        """Whether all that was to be undone is whole again."""
+        return all(isinf(wound.fault.lasts_s) for wound in self._wounds)
 
     @property
     def open_wounds(self) -> list[str]:

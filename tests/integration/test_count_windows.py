@@ -71,6 +71,7 @@ def test_every_type_comes_out_as_of_a_window_of_time(tmp_path: Path) -> None:
         assert read(connection, "rows_") == read(connection, "time")
 
 
+@pytest.mark.long
 def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.1,))
     query = ab.Query("dividing")

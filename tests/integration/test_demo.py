@@ -28,7 +28,7 @@ def demo(directory: Path, temporary: Path, *options: str) -> subprocess.Popen[st
     files = ["--json", str(directory / "summary.json"), "--plot", str(directory / "latency.png")]
     return subprocess.Popen(
         [sys.executable, "-m", "anabranch.cli", "demo", *files, *options],
-        env=os.environ | {"TMPDIR": str(temporary)},
+        env=os.environ | {"TMPDIR": str(temporary), "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

@@ -79,6 +79,7 @@ def test_replicas_that_add_in_another_order_decide_the_same(tmp_path: Path) -> N
         assert batches_differ(recording) == []
 
 
+@pytest.mark.long
 @pytest.mark.timeout(600)
 def test_without_the_rule_they_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same two runs, compiled as if nothing decided by a sum: so it is the rule that makes them agree."""
