@@ -64,6 +64,7 @@ outputs:
 """
 
 
+@pytest.mark.long
 @pytest.mark.processes
 @pytest.mark.timeout(600)  # two starts of Spark
 def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_once(tmp_path: Path) -> None:
