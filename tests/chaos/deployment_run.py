@@ -46,6 +46,10 @@ class Outcome:
     """The output as each node has it that makes it."""
     followed: list[Entry] = field(default_factory=list)
     late: dict[str, list[Entry]] = field(default_factory=dict)
+    """As entry points have them that kept their disks. The others have what came later, and so has who reads them, too:
+    a client begins where all of its copies do."""
+    gone: set[str] = field(default_factory=set)
+    """Late rows of sources of which every entry point has lost its disk, one after the other."""
     problems: list[str] = field(default_factory=list)
     """What was wrong besides the streams."""
     faults: list[Fault] = field(default_factory=list)
@@ -68,7 +72,7 @@ class Outcome:
     def problems_against(self, expected: Mapping[str, Expected]) -> list[str]:
         """Of what the follower saw, of late rows, and of each node's own log."""
         log = {self.output: expected[self.output]}
-        found = problems_against(expected, self.streams)
+        found = problems_against({k: each for k, each in expected.items() if k not in self.gone}, self.streams)
         for node, entries in self.logs.items():
             found += [f"{node}: {problem}" for problem in problems_against(log, {self.output: entries})]
         return found
@@ -81,6 +85,8 @@ class Outcome:
             text += f"; {len(self.faults)} faults; back after (median, most):"
             kinds = sorted(self.back_s.items())
             text += ",".join(f" {kind} {median(times):.1f} s, {max(times):.1f} s" for kind, times in kinds)
+        if self.gone:
+            text += f"; not compared, because all their entry points lost their disks: {sorted(self.gone)}"
         return text
 
 
@@ -151,8 +157,13 @@ class DeploymentRun:
             address = str(self._plan.nodes[node].address)
             self._wait(lambda: is_closed(read_stream(address, self.output)), lambda: f"{node} does not finish", hurting)  # noqa: B023
             outcome.logs[node] = read_stream(address, self.output)
+        lost = {node for fault in hurting.done if fault.kind == "lose disk" for node in fault.where}
         for source, entrance in self._query.entrances.items():
-            outcome.late[late_stream(source)] = read_stream(self._addresses(entrance.nodes), late_stream(source))
+            late, kept = late_stream(source), [node for node in entrance.nodes if node not in lost]
+            if kept:
+                outcome.late[late] = read_stream(self._addresses(kept), late)
+            else:
+                outcome.gone.add(late)
         outcome.problems += [f"copies differ: {where}: {facts}" for where, facts in hurting.alarms.items()]
         outcome.faults, outcome.back_s, outcome.batch_ms = hurting.done, hurting.back_s, hurting.batch_ms
         self._report(f"finished: {len(rows_of(outcome.followed))} rows of {self.output}")
