@@ -1,8 +1,7 @@
-"""Runs the tests in seven processes at once, and shows what they say one after the other.
+"""Runs the tests in five processes at once, and shows what they say one after the other.
 
-Tests of parts (of nodes, of the command line, of the rest), tests that share one Spark session, tests that start nodes
-as processes of their own, random diagrams, and what is simulated: while one waits, the others work. Options go to each
-of them.
+Tests of parts, those of the command line, tests that share one Spark session, tests that start nodes as processes of
+their own, and what is random or simulated: while one waits, the others work. Options go to each of them.
 
 Those that wait for clocks and for each other go first; what only computes takes what they leave.
 """
@@ -16,13 +15,11 @@ import time
 from pathlib import Path
 
 GROUPS = {
-    "of parts": (5, ("tests/unit", "--ignore=tests/unit/cli", "--ignore=tests/unit/node")),
-    "of parts of nodes": (5, ("tests/unit/node",)),
+    "of parts": (5, ("tests/unit", "--ignore=tests/unit/cli")),
     "of the command line": (5, ("tests/unit/cli",)),
     "in one Spark session": (0, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
     "with nodes as processes": (0, ("tests", "--ignore=tests/unit", "-m", "processes")),
-    "of random diagrams": (5, ("tests/fuzz",)),
-    "simulated": (5, ("tests", "--ignore=tests/unit", "-m", "not (spark or processes or fuzz)")),
+    "simulated and random": (5, ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)")),
 }
 """How nice each is to the others, and its tests."""
 
