@@ -177,12 +177,7 @@ def _read_one(address: str, shown: _Shown, start: str | None, follow: bool, read
             return connection.subscribe(shown.stream, start=begin, follow=follow, reader=reader)
 
         with _as_soon_as_there(subscribed, connection, shown.stream) as subscription:
-            shown.hint(begin)
-            marks = _Marks(subscription)
-            try:
-                shown.show(subscription, marks.passed, ids=True)
-            finally:
-                marks.store()
+            _show_marked(subscription, shown, begin, ids=True)
 
 
 def _read_all(
@@ -199,12 +194,19 @@ def _read_all(
             return connections.subscribe(shown.stream, start=begin, follow=follow, reader=reader)
 
         with _as_soon_as_there(subscribed, connections, shown.stream) as subscription:
-            shown.hint(begin)
-            marks = _Marks(subscription)
-            try:
-                shown.show(subscription, marks.passed, ids=False)
-            finally:
-                marks.store()
+            _show_marked(subscription, shown, begin, ids=False)
+
+
+def _show_marked(
+    subscription: Subscription | RacingSubscription | OrderedSubscription[Any], shown: _Shown, begin: str, *, ids: bool
+) -> None:
+    """Whatever ends it, what was shown is acknowledged."""
+    shown.hint(begin)
+    marks = _Marks(subscription)
+    try:
+        shown.show(subscription, marks.passed, ids=ids)
+    finally:
+        marks.store()
 
 
 def _default_start(connection: Connection, stream: str, follow: bool, reader: str | None) -> str:
