@@ -3,7 +3,8 @@
 Tests of parts, those of the command line, tests that share one Spark session, tests that start nodes as processes of
 their own, and what is random or simulated: while one waits, the others work. Options go to each of them.
 
-Those that wait for clocks and for each other go first; what only computes takes what they leave.
+The tests of parts are one thread among many, so they go first; then come those that wait for clocks and for each other,
+and the others take what they leave. So all end at about the same time.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ import time
 from pathlib import Path
 
 GROUPS = {
-    "of parts": (5, ("tests/unit", "--ignore=tests/unit/cli")),
-    "of the command line": (5, ("tests/unit/cli",)),
-    "in one Spark session": (0, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
-    "with nodes as processes": (0, ("tests", "--ignore=tests/unit", "-m", "processes")),
+    "of parts": (0, ("tests/unit", "--ignore=tests/unit/cli")),
+    "of the command line": (10, ("tests/unit/cli",)),
+    "in one Spark session": (5, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
+    "with nodes as processes": (5, ("tests", "--ignore=tests/unit", "-m", "processes")),
     "simulated and random": (5, ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)")),
 }
 """How nice each is to the others, and its tests."""

@@ -24,10 +24,10 @@ import psutil
 import pyarrow as pa
 
 import anabranch as ab
+from anabranch.bench.processes import free_ports
 from tests.chaos.checkers import ids_contiguous, nothing_twice, rows_of
 from tests.chaos.clients import read_stream
 from tests.chaos.processes import HarnessError, NodeProcess
-from tests.chaos.run import free_port
 
 WAVES: Final = (2_000_000, 5_000_000, 10_000_000)
 PUSH_ROWS: Final = 50_000
@@ -96,7 +96,7 @@ class Backlog:
         self.node = NodeProcess(
             directory / "query.yaml",
             directory / "state",
-            free_port(),
+            free_ports(1)[0],
             directory / "node.log",
             compiler="",
         )

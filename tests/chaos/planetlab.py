@@ -16,11 +16,11 @@ from typing import Any
 import pyarrow as pa
 
 import anabranch as ab
+from anabranch.bench.processes import free_ports
 from anabranch.model.times import SECOND
 from anabranch.query import yaml_form
 from tests.chaos.processes import ROOT, java_options
 from tests.chaos.recording import Lane, Recording, Shape, filled
-from tests.chaos.run import free_port
 
 OUTPUT = "paths"
 SERVERS = ("mit", "uw", "ucsd", "ufl")
@@ -96,7 +96,7 @@ def write_deployment(recording: Recording, folder: Path, *, joins: int) -> Path:
     placed = JOINS[:joins]
     nodes = "\n".join(
         f'{name} = {{address = "127.0.0.1:{port}"}}'
-        for name, port in zip([*SERVERS, *UNIONS, *placed], _free_ports(6 + joins), strict=True)
+        for name, port in zip([*SERVERS, *UNIONS, *placed], free_ports(6 + joins), strict=True)
     )
     entry = "\n".join(f"{name} = {nodes}" for name, nodes in EXAMPLE["queries"]["planetlab"]["entry"].items())
     file = folder / "planetlab.toml"
@@ -138,10 +138,3 @@ def _links(joins: tuple[str, ...]) -> str:
         f'\n[[links]]\nbetween = {link["between"]}\ndelay = "{link["delay"]}"\njitter = "{link["jitter"]}"\n'
         for link in links
     )
-
-
-def _free_ports(count: int) -> list[int]:
-    ports: set[int] = set()
-    while len(ports) < count:
-        ports.add(free_port())
-    return sorted(ports)

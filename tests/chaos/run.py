@@ -7,7 +7,6 @@ node still starts, the rest in steps once all stages run, so that there is alway
 from __future__ import annotations
 
 import random
-import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from anabranch import failpoints
+from anabranch.bench.processes import free_ports
 from tests.chaos.checkers import Entry, rows_of
 from tests.chaos.clients import Follower, Pusher, read_stream, running
 from tests.chaos.five_boxes import FOLLOWED
@@ -102,7 +102,7 @@ class ChaosRun:
         self.log = directory / "node.log"
         self._kills = kills
         self._report = report
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._address = f"127.0.0.1:{self._port}"
         directory.mkdir(parents=True, exist_ok=True)
         self._query = directory / "query.yaml"
@@ -203,16 +203,3 @@ class ChaosRun:
 
     def _sent_rows(self) -> int:
         return sum(len(e.rows) for p in self._pushers for e in p.lane.entries[: p.sent])
-
-
-def free_port() -> int:
-    """A port that nobody has now, below those that the system hands out to clients."""
-    rng = random.SystemRandom()
-    while True:
-        port = rng.randint(20_000, 30_000)
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
+from anabranch.bench.processes import free_ports
 from tests.spark import QUICK_JVM
 
 QUERY = """\
@@ -22,7 +22,7 @@ outputs:
 def write(folder: Path, *, faults: bool = True) -> Path:
     """Entry points ``a`` and ``b``, and ``c``, which computes."""
     (folder / "numbers.yaml").write_text(QUERY)
-    ports = _free_ports(3)
+    ports = free_ports(3)
     nodes = "\n".join(f'{name} = {{address = "127.0.0.1:{port}"}}' for name, port in zip("abc", ports, strict=True))
     file = folder / "numbers.toml"
     file.write_text(f"""\
@@ -47,13 +47,3 @@ delay = "20ms"
 jitter = "5ms"
 """)
     return file
-
-
-def _free_ports(count: int) -> list[int]:
-    """Held together, so that no two are the same."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import anabranch as ab
+from anabranch.bench.processes import free_ports
 from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
 from anabranch.model.position import Position
 from anabranch.node.node import Node
@@ -16,7 +17,6 @@ from anabranch.node.part import Part
 from anabranch.node.settings import NodeSettings
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import stages
-from tests.chaos.run import free_port
 from tests.waiting import wait_for
 
 Identity = tuple[str, int, int, int]
@@ -37,7 +37,7 @@ class EntryPoints:
         self._directory = directory
         self.names = tuple(names)
         self.query = query
-        self._ports = {name: free_port() for name in names}
+        self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.nodes: dict[str, Node] = {}
 
     def address(self, name: str) -> str:

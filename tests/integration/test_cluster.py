@@ -18,6 +18,7 @@ import pyspark
 import pytest
 
 import anabranch as ab
+from anabranch.bench.processes import free_ports
 from anabranch.engine import archive
 from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.model.times import CLOSED_US
@@ -26,7 +27,6 @@ from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.chaos.processes import QUICK_START, ROOT, START_S, NodeProcess, kill_session, session_tree
-from tests.chaos.run import free_port
 from tests.waiting import HANG_S, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(600)]
@@ -104,7 +104,7 @@ class Cluster:
     """A standalone cluster that begins with no worker."""
 
     def __init__(self, directory: Path) -> None:
-        port = free_port()
+        port = free_ports(1)[0]
         self.url = f"spark://127.0.0.1:{port}"
         self._directory = directory
         self._daemons = [Daemon("master.Master", ["--port", str(port)], directory / "master")]
@@ -131,7 +131,7 @@ def running(directory: Path) -> Iterator[tuple[Cluster, NodeProcess]]:
         options = ["--master", cluster.url, "--conf", "spark.executor.memory=512m"]
         options += ["--conf", f"spark.executor.extraJavaOptions={JAVA_OPTIONS} {QUICK_START} {archive.using()}"]
         node = NodeProcess(
-            directory / "query.yaml", directory / "state", free_port(), directory / "node.log", options=options
+            directory / "query.yaml", directory / "state", free_ports(1)[0], directory / "node.log", options=options
         )
         ending.callback(node.kill)
         yield cluster, node

@@ -59,6 +59,7 @@ def read(connection: ab.Connection, stream: str) -> tuple[list[tuple[str, str]],
     return fields, sorted(str({name: row[name] for name, _ in fields}) for row in rows)
 
 
+@pytest.mark.long
 def test_every_type_comes_out_as_of_a_window_of_time(tmp_path: Path) -> None:
     with running(all_types(), tmp_path / "state") as node, ab.connect(node.address) as connection:
         for number in (0, 1):

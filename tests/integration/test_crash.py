@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import random
-import socket
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from anabranch.bench.processes import free_ports
 from tests.chaos.comparing import problems_against, problems_within
 from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
 from tests.chaos.processes import START_S, NodeProcess, caught_up
@@ -77,7 +77,9 @@ def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_onc
     failpoint = f"writer.written:{random.Random(seed).randint(2, 8)}"
 
     def start_node(failpoint: str | None) -> NodeProcess:
-        return NodeProcess(tmp_path / "q.yaml", tmp_path / "state", free_port(), tmp_path / "log", failpoint=failpoint)
+        return NodeProcess(
+            tmp_path / "q.yaml", tmp_path / "state", free_ports(1)[0], tmp_path / "log", failpoint=failpoint
+        )
 
     node = start_node(failpoint)
     try:
@@ -126,7 +128,7 @@ def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tm
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    log, port = tmp_path / "log", free_port()
+    log, port = tmp_path / "log", free_ports(1)[0]
     for failpoint in (f"stage.offsets_written:{rng.randint(3, 6)}", f"stage.logged:{rng.randint(3, 6)}", None):
         node = NodeProcess(tmp_path / "q.yaml", tmp_path / "state", port, log, failpoint=failpoint)
         try:
@@ -150,9 +152,3 @@ def all_written(status: dict[str, Any] | None) -> bool:
         return False
     ends = {name: stream["last_id"] for name, stream in status["streams"].items()}
     return all(facts["position"] == ends[name] for name, all_ in status["writers"].items() for facts in all_.values())
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 import anabranch as ab
+from anabranch.bench.processes import free_ports
 from anabranch.errors import AnabranchError
 from anabranch.transport.client import Client
 from anabranch.transport.ports import ReadRequest
 from tests.chaos.processes import ROOT
-from tests.chaos.run import free_port
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(300)
@@ -31,7 +31,7 @@ KILLS = 3
 class Processes:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._ports = {name: free_port() for name in NAMES}
+        self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     @property

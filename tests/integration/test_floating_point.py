@@ -68,8 +68,9 @@ def identities(recording: Recording, stream: str) -> Counter[object]:
 
 
 @pytest.mark.timeout(600)
-def test_replicas_that_add_in_another_order_decide_the_same(tmp_path: Path) -> None:
-    first, second = replicas(deciding(counting=True), tmp_path)
+@pytest.mark.parametrize("counting", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_replicas_that_add_in_another_order_decide_the_same(tmp_path: Path, counting: bool) -> None:
+    first, second = replicas(deciding(counting=counting), tmp_path)
     for name, stream in first.streams.items():
         tuples = Counter(each.content for each in stream.tuples)
         assert tuples == Counter(each.content for each in second.streams[name].tuples), name

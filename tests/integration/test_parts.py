@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
@@ -13,6 +12,7 @@ import pytest
 
 import anabranch as ab
 from anabranch import limits
+from anabranch.bench.processes import free_ports
 from anabranch.model.times import CLOSED_US
 from anabranch.node.node import Node
 from anabranch.node.part import Part
@@ -113,14 +113,6 @@ class Deployment:
             entries=frozenset(),
             upstream={"box:totals": {replica: self.address(replica) for replica in REPLICAS}},
         )
-
-
-def free_ports(count: int) -> list[int]:
-    with ExitStack() as opened:
-        sockets = [opened.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
 
 
 @contextmanager

@@ -4,6 +4,7 @@ started, processor time and memory. Linux only: reads /proc."""
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -23,6 +24,7 @@ KILL_S: Final = 10.0
 JVM, PYTHON, ALL = "JVM", "Python", "all"
 ROOT, WORKERS = "node and clients", "Python workers"
 
+_PORTS: Final = range(20_000, 30_000)
 _GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
 
 
@@ -57,13 +59,16 @@ def said_last(directory: Path) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Held together, so that no two are the same."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [int(probe.getsockname()[1]) for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()
+    """Ports that nobody has now, no two the same. They are below those that the system hands out to clients: nobody
+    takes one while its node is dead."""
+    found: list[int] = []
+    for port in random.SystemRandom().sample(_PORTS, len(_PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
 
 
 def tree(root: int) -> list[int]:

@@ -13,12 +13,12 @@ proportion stays and a micro-batch of Spark, which takes longer than any way of 
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from anabranch.bench.processes import free_ports
 from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.model.techniques import COMPARED, Technique
 
@@ -84,7 +84,8 @@ def write(folder: Path, technique: Protection, *, with_union: bool = False) -> P
     """The deployment file, with its query beside it; ``with_union`` adds the Union of figure 8 at OSU."""
     (folder / "query.yaml").write_text(query_text(with_union=with_union), encoding="utf-8")
     file = folder / "deployment.toml"
-    file.write_text(deployment_text(technique, free_ports(), with_union=with_union), encoding="utf-8")
+    ports = dict(zip(NODES, free_ports(len(NODES)), strict=True))
+    file.write_text(deployment_text(technique, ports, with_union=with_union), encoding="utf-8")
     return file
 
 
@@ -158,13 +159,3 @@ def _tables(technique: Protection, ports: Mapping[str, int], *, with_union: bool
 def _copies(nodes: tuple[str, ...], technique: Protection) -> str:
     kept = nodes if technique.is_replicated else nodes[:1]
     return json.dumps(kept)
-
-
-def free_ports() -> dict[str, int]:
-    """A port for each node. Held together, so that no two are the same."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in NODES]
-    try:
-        return {name: int(probe.getsockname()[1]) for name, probe in zip(NODES, probes, strict=True)}
-    finally:
-        for probe in probes:
-            probe.close()

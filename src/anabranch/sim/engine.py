@@ -2,7 +2,8 @@
 
 A batch is planned (its ranges are durable before it runs), run, logged, and committed. After a crash the batch that was
 planned and not committed runs again, with the same input, from the state after the last commit; if it was logged
-already, the log knows it again. A punctuation works one batch late.
+already, the log knows it again. A punctuation works one batch late. (A node plans a batch anew that was never logged:
+nobody has seen anything of it.)
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from anabranch.errors import ConfigError, check
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
-from anabranch.transport import letters, wire
+from anabranch.transport import failures, letters, wire
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -243,7 +243,7 @@ class Client:
         try:
             yield
         except _CONNECTION_ERRORS as error:
-            raise wire.from_flight(error, self._called) from error
+            raise failures.from_flight(error, self._called) from error
 
 
 class _Reading:
@@ -256,7 +256,7 @@ class _Reading:
             self._reader: Final = client.do_get(flight.Ticket(ticket))
             self.schema: Final[pa.Schema] = self._reader.schema
         except _CONNECTION_ERRORS as error:
-            raise wire.from_flight(error, address) from error
+            raise failures.from_flight(error, address) from error
 
     def close(self) -> None:
         """End the read. A thread that iterates sees the end of the stream."""
@@ -270,7 +270,7 @@ class _Reading:
                 return self._reader.read_chunk()
         except _CONNECTION_ERRORS as error:
             if not self._closed.is_set():  # this is how a cancelled read ends
-                raise wire.from_flight(error, self._address) from error
+                raise failures.from_flight(error, self._address) from error
         raise StopIteration
 
 
@@ -347,7 +347,7 @@ class SnapshotStream(_Reading):
             try:
                 chunk = self._next()
             except StopIteration:
-                raise wire.unreachable(self._address, "it ended before its state had come") from None
+                raise failures.unreachable(self._address, "it ended before its state had come") from None
             message = wire.decode(chunk.app_metadata.to_pybytes())
             if "files" in message:
                 check(wire.number(message, "files") == files, f"The snapshot of {self._address} lacks files.")

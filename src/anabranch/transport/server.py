@@ -25,7 +25,7 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.transport import letters, rows, wire
+from anabranch.transport import failures, letters, rows, wire
 from anabranch.transport.ports import (
     CopyPiece,
     CopyPorts,
@@ -419,12 +419,12 @@ def _errors() -> Iterator[None]:
     try:
         yield
     except AnabranchError as error:
-        raise wire.to_flight(error) from error
+        raise failures.to_flight(error) from error
     except flight.FlightError:
         raise  # the connection itself
     except Exception as error:
         _log.exception("a Flight call failed")
-        raise wire.to_flight(wire.internal(error)) from error
+        raise failures.to_flight(failures.internal(error)) from error
 
 
 def _check_whole(batch: pa.RecordBatch, source: str) -> None:

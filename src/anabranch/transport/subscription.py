@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from anabranch.errors import ConfigError, NodeUnreachable, StreamNotFound, check
 from anabranch.model.header import ID, KIND, Kind
 from anabranch.model.position import Position
-from anabranch.transport import wire
+from anabranch.transport import failures, wire
 from anabranch.transport.client import BatchStream, Client
 from anabranch.transport.ports import ReadRequest, Start, StreamInfo
 from anabranch.transport.retry import DEADLINE_S, Retry
@@ -58,7 +58,7 @@ class Subscription:
                 yield from self._read()
                 if not self._follow or self._closed.is_set():
                     return
-                lost = wire.unreachable(self._client.address, f"it ended the stream {self.stream!r}")
+                lost = failures.unreachable(self._client.address, f"it ended the stream {self.stream!r}")
             except NodeUnreachable as error:
                 lost = error
             if (

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import socket
 from pathlib import Path
 
+from anabranch.bench.processes import free_ports
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.deploy.validate import check_file
 from anabranch.errors import Mistake
@@ -45,10 +45,8 @@ load = ["a"]
 
 def with_free_ports(text: str = GOOD) -> str:
     """The same file, with ports that nobody uses now."""
-    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(4)]
-    for number, probe in enumerate(probes, start=7001):
-        text = text.replace(str(number), str(probe.getsockname()[1]))
-        probe.close()
+    for number, port in enumerate(free_ports(4), start=7001):
+        text = text.replace(f":{number}", f":{port}")
     return text
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.engine.failures import in_short, remedy
-from anabranch.transport.wire import unreachable
+from anabranch.transport.failures import unreachable
 
 
 @pytest.mark.parametrize(
