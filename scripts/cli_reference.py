@@ -68,7 +68,7 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
 | `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `sources`, `feeds`, `stages`, \
-`peers`, `inlets`, `alarms`, `determinants`, `links`, `writers`, `streams` |
+`peers`, `inlets`, `compared`, `alarms`, `determinants`, `links`, `writers`, `streams` |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
@@ -86,6 +86,8 @@ has, each by name:
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | peer, by node | `state`: there or away; `error` |
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
+| compared, by output and copy | outputs that no node reads, with the copies that this node asks: `compared` (up to \
+which time, by origin), `error` (why not now) |
 | alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
 `end`, and `copies`: each with `rows`, `digest`) |
 | determinants, by stream and partner | of [an experiment](deployment.md#experiments): `confirmed` (the last \

@@ -79,6 +79,9 @@ DIGEST_INTERVAL_US: Final = 10_000_000
 """The interval of stream time for which copies of a stream are compared: an alarm says where they differ this
 precisely, and a copy is not compared for at most this long after it began."""
 
+COMPARE_BACK_US: Final = 60_000_000
+"""From so long before its end on, in stream time, a node that starts compares what it had written of an output."""
+
 DIGESTS: Final = 65_536
 """Complete digests of one copy that are kept, over all its origins: with one origin a copy may be a week behind
 another and is still compared. 24 bytes each."""
@@ -163,6 +166,10 @@ PUSH_WAIT_S: Final = 30.0
 LEAD_WAIT_S: Final = 5.0
 """How long a client waits for an entry point to lead a lane, or for a majority to hold what it pushed, before it is
 told to try another one: below the time that it waits for an answer."""
+
+COMPARE_EVERY_S: Final = 1.0
+"""How often a node adds up what it wrote of an output that no node reads, and asks the other copies for theirs: of what
+it has not compared, so once in ``DIGEST_INTERVAL_US`` where all is well."""
 
 HEARTBEAT_S: Final = 0.5
 """How often who leads a lane says so to its peers."""

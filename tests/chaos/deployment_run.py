@@ -11,7 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import combinations, islice
 from pathlib import Path
 from statistics import median
 
@@ -157,6 +157,7 @@ class DeploymentRun:
             address = str(self._plan.nodes[node].address)
             self._wait(lambda: is_closed(read_stream(address, self.output)), lambda: f"{node} does not finish", hurting)  # noqa: B023
             outcome.logs[node] = read_stream(address, self.output)
+        self._wait(lambda: self._is_compared(hurting), lambda: f"copies of {self.output} are not compared", hurting)
         lost = {node for fault in hurting.done if fault.kind == "lose disk" for node in fault.where}
         for source, entrance in self._query.entrances.items():
             late, kept = late_stream(source), [node for node in entrance.nodes if node not in lost]
@@ -167,6 +168,16 @@ class DeploymentRun:
         outcome.problems += [f"copies differ: {where}: {facts}" for where, facts in hurting.alarms.items()]
         outcome.faults, outcome.back_s, outcome.batch_ms = hurting.done, hurting.back_s, hurting.batch_ms
         self._report(f"finished: {len(rows_of(outcome.followed))} rows of {self.output}")
+
+    def _is_compared(self, hurting: Hurting) -> bool:
+        """All copies of the output, by pairs, to the end."""
+        to_the_end = dict.fromkeys(self._query.origins[self.output], "closed")
+        for one, other in combinations(sorted(self._query.copies[self.output]), 2):
+            said = hurting.found.get(one)
+            copies = said["compared"].get(self.output, {}) if isinstance(said, dict) else {}
+            if copies.get(other, {}).get("compared") != to_the_end:
+                return False
+        return True
 
     def _wait(self, condition: Callable[[], bool], lacks: Callable[[], str], hurting: Hurting) -> None:
         deadline = time.monotonic() + FINISH_S

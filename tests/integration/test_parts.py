@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import anabranch as ab
 from anabranch import limits
 from anabranch.bench.processes import free_ports
-from anabranch.model.times import CLOSED_US
+from anabranch.model.times import CLOSED_US, format_time
 from anabranch.node.node import Node
 from anabranch.node.part import Part
 from anabranch.node.settings import NodeSettings
@@ -37,6 +38,7 @@ def diagram() -> Diagram:
     events = query.source("events", "k int, x bigint, at timestamp", time="at")
     totals = events.aggregate("sum(x) AS total", by="k", window="1s", name="totals")
     query.output("sums", totals.aggregate("sum(total) AS total, count(*) AS n", window="10s", name="sums"))
+    query.output("every_second", totals)
     return query.checked()
 
 
@@ -97,6 +99,7 @@ class Deployment:
                 readers={"events": REPLICAS},
             )
         if name in REPLICAS:
+            others = {other: self.address(other) for other in REPLICAS if other != name}
             return Part(
                 node=name,
                 stages=(totals,),
@@ -104,7 +107,8 @@ class Deployment:
                 entries=frozenset(),
                 upstream={"events": {"entry": self.address("entry")}},
                 readers={"box:totals": ("end",)},
-                siblings={other: self.address(other) for other in REPLICAS if other != name},
+                siblings=others,
+                compared={"every_second": others},
             )
         return Part(
             node=name,
@@ -126,6 +130,11 @@ def deployed(directory: Path, log_bytes: int = limits.LOG_BYTES) -> Iterator[Dep
 
 def results(deployment: Deployment) -> list[Row]:
     return rows_of(read_stream(deployment.address("end"), "sums"))
+
+
+def compared(node: Node) -> dict[str, dict[str, str]]:
+    """By copy and origin, up to when the output that clients read is the same here and there."""
+    return {copy: facts["compared"] for copy, facts in node.statistics()["compared"]["every_second"].items()}
 
 
 def expected(count: int) -> list[Row]:
@@ -186,6 +195,49 @@ def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_pat
         found = results(deployment)
         assert same_rows(expected(1_800), found) == []
         assert nothing_twice(found) == ids_contiguous(found) == []
+        wait_for(lambda: compared(deployment.nodes["a"]) == {"b": {"totals": "closed"}})
+        assert all(node.statistics()["alarms"] == {} for node in deployment.nodes.values())
+
+
+def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(tmp_path: Path) -> None:
+    """The smallest deployment: an entry point, two replicas, and a client. One of them has another version of a box."""
+    ports = dict(zip(("entry", *REPLICAS), free_ports(3), strict=True))
+    with ExitStack() as opened:
+        for name, port in ports.items():
+            query = ab.Query("odd")
+            events = query.source("events", "x bigint, at timestamp", time="at")
+            query.output("odd", events.filter("x % 2 = 1" if name != "b" else "x % 2 = 1 AND x <> 333", name="odd"))
+            settings = NodeSettings(
+                master="local[1]",
+                conf={"spark.driver.extraJavaOptions": QUICK_JVM},
+                port=port,
+                disk_reserve_bytes=1 << 20,
+            )
+            whole, addresses = Part.whole(query.checked()), {each: f"127.0.0.1:{ports[each]}" for each in ports}
+            entry = replace(whole, node=name, stages=(), readers={"events": REPLICAS}, writes=frozenset())
+            replica = replace(
+                whole,
+                node=name,
+                entries=frozenset(),
+                feeds=frozenset(),
+                upstream={"events": {"entry": addresses["entry"]}},
+                compared={"odd": {other: addresses[other] for other in REPLICAS if other != name}},
+            )
+            part = entry if name == "entry" else replica
+            node = opened.enter_context(Node(query, tmp_path / name, settings, part=part))
+            if name == "a":
+                first = node
+        with ab.connect(addresses["entry"]) as connection:
+            connection.push("events", [{"x": x, "at": START + timedelta(milliseconds=50 * x)} for x in range(1_000)])
+            connection.client.close_lane("events")
+        wait_for(lambda: bool(first.statistics()["alarms"]))
+        (alarm,) = first.statistics()["alarms"]["odd"]["latest"]
+        assert (alarm["stream"], alarm["origin"]) == ("odd", "events/0")
+        begin = START + timedelta(seconds=10)  # 333 comes after 16.65 s
+        assert (alarm["start"], alarm["end"]) == tuple(
+            format_time(int(each.timestamp()) * 1_000_000) for each in (begin, begin + timedelta(seconds=10))
+        )
+        assert {copy: facts["rows"] for copy, facts in alarm["copies"].items()} == {"a": 100, "b": 99}
 
 
 @pytest.mark.long

@@ -9,7 +9,8 @@ An interval of which a reader may not have been sent everything is not compared:
 or before the reader itself started and what it had added up was lost. Only the latest digests are kept; a copy that is
 further behind is not compared with those in front.
 
-``Comparison.handle`` is the one door. Nothing depends on what it finds: it raises alarms.
+``Comparison.handle`` is the one door for whoever reads several copies. Copies that nobody reads together tell each
+other their digests (``telling``). Nothing depends on what is found: it raises alarms.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _FEW = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Sums:
+class Sums:
     """Digests by key, in the order of their keys."""
 
     keys: Longs
@@ -39,7 +40,7 @@ class _Sums:
     totals: Keys
 
     @classmethod
-    def of(cls, header: Header, numbers: Keys) -> _Sums:
+    def of(cls, header: Header, numbers: Keys) -> Sums:
         intervals = header.stimes // DIGEST_INTERVAL_US
         first, last = int(intervals.min()), int(intervals.max())
         span = last - first + 1
@@ -55,20 +56,24 @@ class _Sums:
             used = np.arange(len(keys))
         return cls(keys, counts[used], _added_up(numbers, places, used))
 
-    def plus(self, other: _Sums) -> _Sums:
+    def plus(self, other: Sums) -> Sums:
         keys, place = np.unique(np.concatenate((self.keys, other.keys)), return_inverse=True)
         counts, totals = np.zeros(len(keys), np.int64), np.zeros(len(keys), np.uint64)
         np.add.at(counts, place, np.concatenate((self.counts, other.counts)))
         np.add.at(totals, place, np.concatenate((self.totals, other.totals)))
-        return _Sums(keys, counts, totals)
+        return Sums(keys, counts, totals)
 
-    def where(self, wanted: Mask) -> _Sums:
-        return _Sums(self.keys[wanted], self.counts[wanted], self.totals[wanted])
+    def where(self, wanted: Mask) -> Sums:
+        return Sums(self.keys[wanted], self.counts[wanted], self.totals[wanted])
 
-    def between(self, low: Longs, high: Longs) -> _Sums:
+    def between(self, low: Longs, high: Longs) -> Sums:
         """Those whose interval lies in ``[low, high)`` of its origin."""
-        codes, intervals = _parts(self.keys)
+        codes, intervals = self.parts()
         return self.where((intervals >= low[codes]) & (intervals < high[codes]))
+
+    def parts(self) -> tuple[Longs, Longs]:
+        """Codes of origins, and intervals."""
+        return _parts(self.keys)
 
     def at(self, keys: Longs) -> tuple[Longs, Keys]:
         """The counts and totals of these keys, which are sorted and contain all of ours; 0 for those we have not."""
@@ -89,7 +94,7 @@ def _added_up(numbers: Keys, places: Longs, used: Longs) -> Keys:
     return totals[used]
 
 
-_NONE = _Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
+NO_SUMS = Sums(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,7 +103,31 @@ class CopyDigests:
 
     begins: Longs
     done: Longs
-    sums: _Sums = _NONE
+    sums: Sums = NO_SUMS
+
+    @classmethod
+    def began(cls, floors: Longs) -> CopyDigests:
+        """Nothing has come yet; all that is at or above the floors will."""
+        first = -(-floors // DIGEST_INTERVAL_US)  # the first interval that lies wholly above
+        return cls(begins=first, done=np.zeros(len(floors), np.int64))
+
+    def after(self, header: Header, numbers: Keys, promises: Longs) -> CopyDigests:
+        """With these tuples, and what is promised after them."""
+        sums = self.sums.plus(Sums.of(header, numbers)) if len(header) else self.sums
+        return replace(self, sums=sums, done=np.maximum(self.done, promises // DIGEST_INTERVAL_US))
+
+    def latest(self) -> CopyDigests:
+        """Without the oldest complete digests, if there are too many. What lies below them is not compared any more."""
+        codes, intervals = self.sums.parts()
+        complete = np.flatnonzero(intervals < self.done[codes])
+        if len(complete) <= DIGESTS:
+            return self
+        oldest = complete[np.argsort(intervals[complete], kind="stable")][: len(complete) - DIGESTS]
+        begins = self.begins.copy()
+        np.maximum.at(begins, codes[oldest], intervals[oldest] + 1)
+        kept = np.ones(len(self.sums.keys), np.bool_)
+        kept[oldest] = False
+        return replace(self, begins=begins, sums=self.sums.where(kept))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,62 +190,47 @@ class Comparison:
     def handle(self, state: ComparisonState, event: Event) -> Step:
         match event:
             case CopyBegan():
-                first = -(-event.floors // DIGEST_INTERVAL_US)  # the first interval that lies wholly above
-                began = CopyDigests(begins=first, done=np.zeros(len(self.origins), np.int64))
+                began = CopyDigests.began(event.floors)
                 return replace(state, copies={**state.copies, event.copy: began}), []
             case TuplesDigested():
                 return self._digested(state, event)
 
     def _digested(self, state: ComparisonState, event: TuplesDigested) -> Step:
         before = state.copies[event.copy]
-        sums = before.sums
-        if len(event.header):
-            sums = sums.plus(_Sums.of(event.header, event.numbers))
-        done = np.maximum(before.done, event.promises // DIGEST_INTERVAL_US)
-        now = replace(before, sums=sums, done=done)
+        now = before.after(event.header, event.numbers, event.promises)
         alarms: list[RaiseAlarm] = []
-        if (done > before.done).any():
+        if (now.done > before.done).any():
             for name, other in state.copies.items():
                 if name != event.copy:
                     compared = np.minimum(before.done, other.done)
-                    alarms += self._differences({event.copy: now, name: other}, compared)
-            now = _latest(now)
+                    alarms += differences(self.origins, {event.copy: now, name: other}, compared)
+            now = now.latest()
         return replace(state, copies={**state.copies, event.copy: now}), alarms
 
-    def _differences(self, pair: Mapping[str, CopyDigests], compared: Longs) -> list[RaiseAlarm]:
-        """Where two copies differ, in intervals that are complete at both now and were not before."""
-        one, other = pair.values()
-        low = np.maximum(compared, np.maximum(one.begins, other.begins))
-        high = np.minimum(one.done, other.done)
-        ready = {name: copy.sums.between(low, high) for name, copy in pair.items()}
-        keys = np.unique(np.concatenate([sums.keys for sums in ready.values()]))
-        found = {name: sums.at(keys) for name, sums in ready.items()}
-        (counts, totals), (other_counts, other_totals) = found.values()
-        alarms: list[RaiseAlarm] = []
-        for place in np.flatnonzero((counts != other_counts) | (totals != other_totals)):
-            code, interval = (int(part) for part in _parts(keys[place]))
-            digests = {
-                name: Digest(rows=int(counts[place]), total=int(totals[place]))
-                for name, (counts, totals) in found.items()
-            }
-            start_us = interval * DIGEST_INTERVAL_US
-            end_us = start_us + DIGEST_INTERVAL_US
-            alarms.append(RaiseAlarm(origin=self.origins[code], start_us=start_us, end_us=end_us, digests=digests))
-        return alarms
+
+def differences(origins: tuple[str, ...], pair: Mapping[str, CopyDigests], compared: Longs) -> list[RaiseAlarm]:
+    """Where two copies differ, in intervals that are complete at both and were not ``compared`` before."""
+    one, other = pair.values()
+    low = np.maximum(compared, np.maximum(one.begins, other.begins))
+    high = np.minimum(one.done, other.done)
+    ready = {name: copy.sums.between(low, high) for name, copy in pair.items()}
+    keys = np.unique(np.concatenate([sums.keys for sums in ready.values()]))
+    found = {name: sums.at(keys) for name, sums in ready.items()}
+    (counts, totals), (other_counts, other_totals) = found.values()
+    alarms: list[RaiseAlarm] = []
+    for place in np.flatnonzero((counts != other_counts) | (totals != other_totals)):
+        code, interval = (int(part) for part in _parts(keys[place]))
+        digests = {
+            name: Digest(rows=int(counts[place]), total=int(totals[place])) for name, (counts, totals) in found.items()
+        }
+        start_us = interval * DIGEST_INTERVAL_US
+        end_us = start_us + DIGEST_INTERVAL_US
+        alarms.append(RaiseAlarm(origin=origins[code], start_us=start_us, end_us=end_us, digests=digests))
+    return alarms
 
 
-def _latest(copy: CopyDigests) -> CopyDigests:
-    """Without the oldest complete digests, if there are too many. What lies below them is not compared any more."""
-    codes, intervals = _parts(copy.sums.keys)
-    complete = np.flatnonzero(intervals < copy.done[codes])
-    if len(complete) <= DIGESTS:
-        return copy
-    oldest = complete[np.argsort(intervals[complete], kind="stable")][: len(complete) - DIGESTS]
-    begins = copy.begins.copy()
-    np.maximum.at(begins, codes[oldest], intervals[oldest] + 1)
-    kept = np.ones(len(copy.sums.keys), np.bool_)
-    kept[oldest] = False
-    return replace(copy, begins=begins, sums=copy.sums.where(kept))
+def keys_of(code: int, intervals: Longs) -> Longs:
+    return (code << _INTERVAL_BITS) | intervals
 
 
 def _parts(keys: Longs) -> tuple[Longs, Longs]:

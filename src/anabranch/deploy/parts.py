@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anabranch.deploy.plan import NodePlan, Plan
+from anabranch.deploy.plan import NodePlan, Plan, Role
 from anabranch.model.links import Link
 from anabranch.model.techniques import Technique
 from anabranch.node.part import Part
@@ -28,8 +28,18 @@ def part_of(plan: Plan, name: str) -> Part:
         upstream={stream: {copy: _address(plan, copy) for copy in copies} for stream, copies in role.upstream.items()},
         readers=role.readers,
         siblings={other: _address(plan, other) for other in siblings(plan, name)},
+        compared=_compared(plan, name, role),
         technique=plan.queries[role.query].technique if siblings(plan, name) else Technique.RACE,
     )
+
+
+def _compared(plan: Plan, name: str, role: Role) -> dict[str, dict[str, str]]:
+    """The outputs that this node makes beside others, unless a node reads them and compares them so."""
+    query = plan.queries[role.query]
+    made = {target.stream for stage in role.stages for target in stage.targets}
+    outputs = [output.name for output in query.diagram.outputs if output.name in made - role.readers.keys()]
+    others = {output: [node for node in query.copies[output] if node != name] for output in outputs}
+    return {output: {node: _address(plan, node) for node in nodes} for output, nodes in others.items() if nodes}
 
 
 def siblings(plan: Plan, name: str) -> tuple[str, ...]:

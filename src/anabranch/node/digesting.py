@@ -1,7 +1,8 @@
 """Compares what the copies of a stream bring to an inlet: a number for each row, over whole columns.
 
 The inlet is sent every copy in full, so it adds up what each of them brought; nothing has to be asked of anybody, and
-what was damaged on the way is found, too. ``core.digests`` decides; this module makes numbers of Arrow columns.
+what was damaged on the way is found, too. ``core.digests`` decides; this module makes numbers of Arrow columns. Copies
+that no node reads are compared by ``telling``, with the same numbers.
 
 A number covers the identity and every *exact* column: all but floating-point ones, whose last bits may differ between
 replicas (design note 7). Of a text or binary value its length and its first 64 KiB count.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -20,6 +22,7 @@ import pyarrow as pa
 from anabranch.core.digests import Comparison, ComparisonState, CopyBegan, RaiseAlarm, TuplesDigested
 from anabranch.core.identities import Header, Keys, times_of
 from anabranch.core.inlet import CopyAnswered, CopyState
+from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
 from anabranch.transport.tuples import STORED_HEADER
@@ -40,17 +43,53 @@ _BLOCK: Final = 8_192
 """Rows that are worked on at a time: their numbers stay in the processor's cache."""
 
 
+class Alarms:
+    """Where copies of a stream were found to differ, since the node started."""
+
+    def __init__(self, stream: str) -> None:
+        self._stream = stream
+        self._latest: deque[RaiseAlarm] = deque(maxlen=ALARMS)
+        self._count = 0
+
+    def raise_all(self, alarms: Iterable[RaiseAlarm]) -> None:
+        for alarm in alarms:
+            self._count += 1
+            self._latest.append(alarm)
+            told = ", ".join(f"{copy} has {each.rows} ({each.total:016x})" for copy, each in alarm.digests.items())
+            _log.error(
+                "Copies of %s differ in the tuples of %s from %s to %s: %s.",
+                *(self._stream, alarm.origin, format_time(alarm.start_us), format_time(alarm.end_us), told),
+            )
+
+    def statistics(self) -> dict[str, Any]:
+        """How many there were, and the latest."""
+        return {
+            "count": self._count,
+            "latest": [
+                {
+                    "stream": self._stream,
+                    "origin": alarm.origin,
+                    "start": format_time(alarm.start_us),
+                    "end": format_time(alarm.end_us),
+                    "copies": {
+                        copy: {"rows": each.rows, "digest": f"{each.total:016x}"}
+                        for copy, each in alarm.digests.items()
+                    },
+                }
+                for alarm in tuple(self._latest)
+            ],
+        }
+
+
 class Comparing:
     """Of one inlet, which lets one thread in at a time. ``tops`` are the largest times of what came in earlier runs."""
 
     def __init__(self, stream: str, origins: tuple[str, ...], tops: Punctuations) -> None:
-        self._stream = stream
         self._origins = origins
         self._above = times_of(tops, origins) + 1
         self._comparison = Comparison(origins)
         self._state = ComparisonState()
-        self._alarms: deque[RaiseAlarm] = deque(maxlen=ALARMS)
-        self._count = 0
+        self.alarms: Final = Alarms(stream)
 
     def answered(self, event: CopyAnswered, known: CopyState | None) -> None:
         """``known`` is what the inlet knew of the copy before.
@@ -77,35 +116,18 @@ class Comparing:
         times = times_of(promises, self._origins)
         self._handle(TuplesDigested(copy=copy, header=header, numbers=numbers[fresh], promises=times))
 
-    def statistics(self) -> dict[str, Any]:
-        """How many alarms there were since the node started, and the latest."""
-        return {
-            "count": self._count,
-            "latest": [
-                {
-                    "stream": self._stream,
-                    "origin": alarm.origin,
-                    "start": format_time(alarm.start_us),
-                    "end": format_time(alarm.end_us),
-                    "copies": {
-                        copy: {"rows": each.rows, "digest": f"{each.total:016x}"}
-                        for copy, each in alarm.digests.items()
-                    },
-                }
-                for alarm in self._alarms
-            ],
-        }
-
     def _handle(self, event: CopyBegan | TuplesDigested) -> None:
         self._state, alarms = self._comparison.handle(self._state, event)
-        for alarm in alarms:
-            self._count += 1
-            self._alarms.append(alarm)
-            told = ", ".join(f"{copy} has {each.rows} ({each.total:016x})" for copy, each in alarm.digests.items())
-            _log.error(
-                "Copies of %s differ in the tuples of %s from %s to %s: %s.",
-                *(self._stream, alarm.origin, format_time(alarm.start_us), format_time(alarm.end_us), told),
-            )
+        self.alarms.raise_all(alarms)
+
+
+def header_of(rows: pa.RecordBatch | None) -> Header:
+    """The identities of stored rows."""
+    if rows is None:
+        return Header(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
+    return Header(
+        rows.column(ORIGIN).to_numpy(), rows.column(STIME).cast(pa.int64()).to_numpy(), rows.column(TID).to_numpy()
+    )
 
 
 def row_numbers(rows: pa.RecordBatch, header: Header) -> Keys:

@@ -32,10 +32,9 @@ from anabranch.core.inlet import (
     InletState,
     TuplesArrived,
 )
-from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
-from anabranch.node.digesting import Comparing, row_numbers
+from anabranch.node.digesting import Comparing, header_of, row_numbers
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -90,7 +89,7 @@ class JournalInlet:
 
     def alarms(self) -> dict[str, Any] | None:
         """Where copies were found to differ, if they are compared."""
-        return None if self._comparing is None else self._comparing.statistics()
+        return None if self._comparing is None else self._comparing.alarms.statistics()
 
     def orphaned(self, live: Collection[str]) -> list[str]:
         """The origins for which no live copy may vouch."""
@@ -107,7 +106,7 @@ class JournalInlet:
 
         Returns what is left to do: what passes is in the journal, durably.
         """
-        header = _header(rows)
+        header = header_of(rows)
         event = TuplesArrived(copy=copy, incarnation=incarnation, first_id=first_id, header=header, promises=promises)
         numbers = None if self._comparing is None or rows is None else row_numbers(rows, header)
         return self._handle(event, rows, numbers)
@@ -154,7 +153,7 @@ class JournalInlet:
                 appended = transaction.append(self._journal.name, passed, action.punctuations, now_us=self._clock())
                 end_seq = appended.last_seq
                 if passed is not None:
-                    added.append(_Held(end_seq, passed.num_rows, self._tops(_header(passed))))
+                    added.append(_Held(end_seq, passed.num_rows, self._tops(header_of(passed))))
         return added, end_seq
 
     def _over(self, added: list[_Held], punctuations: Punctuations) -> int:
@@ -186,7 +185,7 @@ class JournalInlet:
         for segment in self._journal.read(after, self._journal.end_seq()):
             if segment.rows is None:
                 continue
-            header = _header(segment.rows)
+            header = header_of(segment.rows)
             self._held.append(_Held(segment.seq, len(header), self._tops(header)))
             _, remembered = remembered.admit(header.take(header.at_or_above(times)))
         return InletState(copies=state.copies, punctuations=state.punctuations, remembered=remembered)
@@ -196,14 +195,6 @@ def stored_positions(store: Store, stream: str) -> dict[str, Position]:
     """How far each copy of a stream has been read into this store, durably; none if it has no inlet yet."""
     stored = store.get(_key(stream))
     return {} if stored is None else {name: copy.position for name, copy in _decoded(stored).copies.items()}
-
-
-def _header(rows: pa.RecordBatch | None) -> Header:
-    if rows is None:
-        return Header(np.empty(0, np.int32), np.empty(0, np.int64), np.empty(0, np.int64))
-    return Header(
-        rows.column(ORIGIN).to_numpy(), rows.column(STIME).cast(pa.int64()).to_numpy(), rows.column(TID).to_numpy()
-    )
 
 
 def _taken(rows: pa.RecordBatch, take: np.ndarray) -> pa.RecordBatch | None:

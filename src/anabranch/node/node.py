@@ -7,8 +7,8 @@ Spark is imported by nodes that need it, when they start it: without it an entry
 50 MB less, and a deployment has many.
 
 Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
-writer; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the node is rebuilt from a
-peer, one that sees to that.
+writer; one that compares outputs; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the
+node is rebuilt from a peer, one that sees to that.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
 from anabranch.node.synchronizing import Synchronizing
+from anabranch.node.telling import ComparedOutputs
 from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.boxes import Diagram, Output, Source
@@ -147,6 +148,7 @@ class Node:
         )
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
         self._synchronizing = Synchronizing(part.node, part.siblings, self._neighbours) if is_synchronized else None
+        self._compared = ComparedOutputs(part, self._neighbours)
         self._streams = Streams(
             self.diagram,
             part,
@@ -198,6 +200,7 @@ class Node:
             lanes=self._peers,
             peers=self._snapshots,
             determinants=self._synchronizing,
+            outputs=self._compared,
         )
         self._peers.start()
         self._port = self._server.port
@@ -231,6 +234,7 @@ class Node:
         if self._synchronizing is not None:
             self._synchronizing.close()
         self._neighbours.close()
+        self._compared.close()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -336,6 +340,7 @@ class Node:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
         self._writing.start(self._written, self._streams.logs, session)  # before a batch has to wait for a full log
+        self._compared.start(self._streams.logs[stream][1] for stream in self.part.compared)
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._streams.say_punctuations)
@@ -603,7 +608,8 @@ class Node:
             },
             "peers": self._peers.statistics(),
             "inlets": self._inlets.statistics(),
-            "alarms": self._inlets.alarms(),
+            "compared": self._compared.statistics(),
+            "alarms": self._inlets.alarms() | self._compared.alarms(),
             "determinants": {} if self._synchronizing is None else self._synchronizing.statistics(),
             "links": {} if self._relays is None else self._relays.statistics(),
             "writers": self._writing.statistics(),

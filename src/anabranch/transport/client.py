@@ -7,7 +7,7 @@ A ``Client`` may be used by several threads at once; a ``BatchStream`` by one, b
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Self
 
@@ -16,11 +16,12 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.core.roll_call import Roll
+from anabranch.core.telling import Range, Told
 from anabranch.errors import ConfigError, check
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.model.selection import ALL_ROWS, Selection
-from anabranch.transport import failures, letters, wire
+from anabranch.transport import digests, failures, letters, wire
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -181,6 +182,10 @@ class Client:
     def keep_determinants(self, said: Determinants) -> None:
         """Returns when the partner has them."""
         self._act("keep-determinants", wire.determinants_message(said))
+
+    def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> dict[str, Told]:
+        """What the copy of this node has in these ranges, by origin."""
+        return digests.answer_of(self._act("digests", digests.request_message(asker, stream, asked)))
 
     # --- peers -----------------------------------------------------------------------------------------------------
 

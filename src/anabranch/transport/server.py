@@ -25,7 +25,7 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.transport import failures, letters, rows, wire
+from anabranch.transport import digests, failures, letters, rows, wire
 from anabranch.transport.ports import (
     CopyPiece,
     CopyPorts,
@@ -67,12 +67,13 @@ class FlightServer:
         peers: PeerPorts | None = None,
         lanes: letters.LanePorts | None = None,
         determinants: DeterminantPorts | None = None,
+        outputs: digests.DigestPorts | None = None,
     ) -> None:
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
             location = flight.Location.for_grpc_tcp(host, port)
-            self._service = _Service(ports, copies, roles, peers, lanes, determinants, self._calls, location)
+            self._service = _Service(ports, copies, roles, peers, lanes, determinants, outputs, self._calls, location)
         except (OSError, pa.ArrowException) as error:
             raise _cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -147,6 +148,7 @@ class _Service(flight.FlightServerBase):
         peers: PeerPorts | None,
         lanes: letters.LanePorts | None,
         determinants: DeterminantPorts | None,
+        outputs: digests.DigestPorts | None,
         calls: _Calls,
         location: flight.Location,
     ) -> None:
@@ -157,6 +159,7 @@ class _Service(flight.FlightServerBase):
         self._peers: Final = peers
         self._lanes: Final = lanes
         self._determinants: Final = determinants
+        self._outputs: Final = outputs
         self._calls: Final = calls
         self._actions: Final[dict[str, tuple[str, Action]]] = {
             "register": ("A session and the next number for {source, producer}.", self._register),
@@ -170,6 +173,7 @@ class _Service(flight.FlightServerBase):
                 "Keep which tuples {stream} of {sender} has from {first} on.",
                 self._keep_determinants,
             ),
+            "digests": ("What {stream} has in {ranges}, for {asker}, who has a copy of it, too.", self._digests),
             "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
             "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
@@ -332,6 +336,12 @@ class _Service(flight.FlightServerBase):
             raise StreamNotFound("This node keeps no determinants.", remedy="Deploy the same query to all nodes.")
         self._determinants.keep_determinants(wire.determinants_of(message))
         return {}
+
+    def _digests(self, message: wire.Message) -> wire.Message:
+        if self._outputs is None:
+            raise self._has_none("This node has no copies of outputs to compare.")
+        asker, stream = wire.text(message, "asker"), wire.text(message, "stream")
+        return digests.answer_message(self._outputs.digests(asker, stream, digests.ranges_of(message)))
 
     def _places(self, message: wire.Message) -> wire.Message:
         return wire.places_message(self._peer().places(wire.text(message, "asker")))

@@ -10,7 +10,7 @@ from anabranch.deploy.parts import part_of, relays_of, siblings
 from anabranch.deploy.plan import load_plan
 from anabranch.errors import ConfigError
 from anabranch.model.links import Cut
-from tests.unit.deploy.files import GOOD, plan
+from tests.unit.deploy.files import GOOD, QUERY, plan
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
@@ -53,6 +53,20 @@ def test_a_replica_can_be_rebuilt_from_those_that_do_all_that_it_does() -> None:
     assert part_of(plan, "wisc").siblings == {"purdue": str(plan.nodes["purdue"].address)}
     assert part_of(plan, "osu").siblings == {}
     assert part_of(plan, "mit").siblings == {}  # entry points learn from each other, in another way
+
+
+def test_outputs_that_no_node_reads_are_compared_with_the_other_copies(tmp_path: Path) -> None:
+    """``quick`` is made by the entry point b, too; ``per_target`` by one node."""
+    whole = plan(tmp_path)
+    compared = {name: part_of(whole, name).compared for name in "abcd"}
+    address = {name: str(whole.nodes[name].address) for name in "bc"}
+    assert compared == {"a": {}, "b": {"quick": {"c": address["c"]}}, "c": {"quick": {"b": address["b"]}}, "d": {}}
+
+
+def test_an_output_that_a_node_reads_is_compared_there(tmp_path: Path) -> None:
+    writer = QUERY.replace("quick: slow.1", 'quick: {input: slow.1, to: "console"}')
+    placed = GOOD + '\n[queries.paths.write]\nquick = "a"\n'
+    assert part_of(plan(tmp_path, placed, writer), "b").compared == {}
 
 
 def test_nobody_does_all_that_a_node_with_several_fragments_does(tmp_path: Path) -> None:

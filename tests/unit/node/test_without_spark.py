@@ -14,7 +14,7 @@ from anabranch.node.part import Part
 from anabranch.query.graph import stages
 
 query = ab.Query("q")
-numbers = query.source("numbers", "n bigint", feed="generator:rate=1000,rows=5")
+numbers = query.source("numbers", "n bigint", feed="generator:rate=1000")  # without an end: that would close the lane
 query.output("even", numbers.filter("n % 2 = 0"))
 diagram = query.checked()
 part = Part(node="a", stages=(), all_stages=stages(diagram), entries=frozenset({"numbers"}),

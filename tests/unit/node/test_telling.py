@@ -1,0 +1,194 @@
+"""Nodes that compare the copies of an output: real logs, and each behind a real Flight server."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from anabranch import limits
+from anabranch.bench.processes import free_ports
+from anabranch.errors import NodeUnreachable, StreamNotFound
+from anabranch.limits import DIGEST_INTERVAL_US as I
+from anabranch.node.neighbours import Neighbours
+from anabranch.node.part import Part, direct
+from anabranch.node.telling import ComparedOutputs
+from anabranch.storage.log import LogSpec
+from anabranch.storage.store import Store
+from anabranch.transport.client import Client
+from anabranch.transport.server import FlightServer
+from tests.unit.transport.fake_node import FakeNode
+from tests.waiting import wait_for
+
+OUTPUT = "sums"
+ORIGINS = ("e/0", "e/1")
+
+Entry = tuple[int, int, int]
+"""Code of the origin, stream time, value."""
+
+
+class Replica:
+    """A node that makes the output, beside others at these addresses."""
+
+    def __init__(self, path: Path, port: int, others: dict[str, str]) -> None:
+        self.path = path
+        self.port = port
+        self.part = Part(node=path.name, stages=(), all_stages=(), entries=frozenset(), compared={OUTPUT: others})
+
+    def open(self) -> Replica:
+        self.store = Store.open(self.path)
+        schema = pa.schema([("x", pa.int64())])
+        self.log = self.store.create_log(
+            LogSpec(name=OUTPUT, schema=schema, origins=ORIGINS, kind="output", retention_us=0, limit_bytes=1 << 40)
+        )
+        self.neighbours = Neighbours(direct)
+        self.compared = ComparedOutputs(self.part, self.neighbours)
+        self.server = FlightServer(FakeNode(), port=self.port, outputs=self.compared)
+        return self
+
+    def start(self) -> Replica:
+        self.compared.start([self.log])
+        return self
+
+    def write(self, entries: list[Entry], **promises: int) -> None:
+        codes, times, values = zip(*entries, strict=True) if entries else ((), (), ())
+        rows = pa.record_batch(
+            {
+                "_tid": pa.array(values, pa.int64()),
+                "_stime": pa.array(times, pa.timestamp("us", "UTC")),
+                "_origin": pa.array(codes, pa.int32()),
+                "x": pa.array(values, pa.int64()),
+            }
+        )
+        said = {f"e/{origin[1:]}": time for origin, time in promises.items()}
+        with self.store.transaction() as transaction:
+            transaction.append(OUTPUT, rows if entries else None, said, now_us=0)
+
+    def forget(self) -> None:
+        """All of the log."""
+        with self.store.transaction() as transaction:
+            transaction.trim(OUTPUT, now_us=1)
+
+    def compared_with(self, other: str) -> dict[str, str]:
+        compared: dict[str, str] = self.compared.statistics()[OUTPUT][other]["compared"]
+        return compared
+
+    def close(self) -> None:
+        self.neighbours.close()
+        self.compared.close()
+        self.server.stop()
+        self.store.close()
+
+
+Opened = Callable[[str], list[Replica]]
+
+
+@pytest.fixture
+def replicas(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Opened]:
+    """One for each letter, by name. None of them has begun to compare."""
+    monkeypatch.setattr(limits, "COMPARE_EVERY_S", 0.02)
+    with ExitStack() as opened:
+
+        def open_all(names: str) -> list[Replica]:
+            ports = dict(zip(names, free_ports(len(names)), strict=True))
+            made: list[Replica] = []
+            for name, port in ports.items():
+                others = {other: f"127.0.0.1:{ports[other]}" for other in names if other != name}
+                made.append(Replica(tmp_path / name, port, others).open())
+                opened.callback(made[-1].close)
+            return made
+
+        yield open_all
+
+
+def time(interval: int) -> str:
+    return f"1970-01-01 00:00:{10 * interval:02}.000000"
+
+
+def test_equal_copies_are_compared_and_raise_nothing(replicas: Opened) -> None:
+    a, b = replicas("ab")
+    for each in (a, b):
+        each.start()
+    a.write([(0, 1, 5), (1, 2, 6)], e0=I, e1=2 * I)
+    b.write([(1, 2, 6)], e1=3 * I)
+    b.write([(0, 1, 5)], e0=I)
+    wait_for(lambda: a.compared_with("b") == {"e/0": time(1), "e/1": time(2)})
+    assert a.compared.alarms() == b.compared.alarms() == {}
+    assert b.compared.statistics() == {OUTPUT: {}}  # it is asked, and asks nobody
+
+
+def test_copies_that_differ_raise_an_alarm_with_stream_interval_and_copies(
+    replicas: Opened, caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, c = replicas("abc")
+    for each in (a, b, c):
+        each.start()
+        each.write([(0, 1, 5), (0, I, 6 if each is not b else 7)], e0=2 * I)
+    with caplog.at_level(logging.ERROR):
+        wait_for(lambda: bool(a.compared.alarms()) and bool(b.compared.alarms()))
+    wait_for(lambda: a.compared_with("c") == {"e/0": time(2)})
+    (found,) = a.compared.alarms()[OUTPUT]["latest"]
+    assert (found["stream"], found["origin"], found["start"], found["end"]) == (OUTPUT, "e/0", time(1), time(2))
+    assert {copy: each["rows"] for copy, each in found["copies"].items()} == {"a": 1, "b": 1}
+    assert set(b.compared.alarms()[OUTPUT]["latest"][0]["copies"]) == {"b", "c"}
+    assert c.compared.alarms() == {}
+    assert f"Copies of {OUTPUT} differ in the tuples of e/0 from {time(1)} to {time(2)}" in caplog.text
+
+
+def test_one_that_is_away_is_compared_when_it_is_back_also_what_it_wrote_before(replicas: Opened) -> None:
+    a, b = replicas("ab")
+    a.start()
+    b.start()
+    b.write([(0, 1, 5)], e0=I)
+    b.close()
+    a.write([(0, 1, 6)], e0=I)
+    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is not None)
+    b.open().start()
+    wait_for(lambda: bool(a.compared.alarms()))
+    assert a.compared.statistics()[OUTPUT]["b"]["error"] is None
+
+
+def test_what_was_forgotten_before_it_was_added_up_is_left_out(replicas: Opened) -> None:
+    a, b = replicas("ab")
+    b.write([(0, 1, 5)], e0=I)
+    b.forget()
+    b.start()
+    a.start()
+    a.write([(0, 1, 5)], e0=I)
+    b.write([(0, 3 * I, 7)], e0=4 * I)
+    a.write([(0, 3 * I, 8)], e0=4 * I)
+    wait_for(lambda: bool(a.compared.alarms()))
+    assert [each["start"] for each in a.compared.alarms()[OUTPUT]["latest"]] == [time(3)]
+
+
+def test_a_log_that_forgets_while_it_is_added_up_is_added_up_anew(
+    replicas: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "COMPARE_EVERY_S", 0.5)
+    a, b = replicas("ab")
+    for each in (a, b):
+        each.start()
+        each.write([(0, 1, 5)], e0=I)
+    b.forget()  # within half a second
+    for each in (a, b):
+        each.write([(0, 2 * I, 6)], e0=3 * I)
+    wait_for(lambda: a.compared_with("b") == {"e/0": time(3)})
+    assert a.compared.alarms() == {}
+
+
+def test_who_has_no_copy_is_refused_and_one_that_starts_says_so(replicas: Opened) -> None:
+    _, b = replicas("ab")
+    client = Client(b.server.address)
+    with pytest.raises(StreamNotFound, match="'x' has no copy of 'sums' to compare"):
+        client.digests("x", OUTPUT, {})
+    with pytest.raises(StreamNotFound, match="'a' has no copy of 'other' to compare"):
+        client.digests("a", "other", {})
+    with pytest.raises(NodeUnreachable, match="not there yet"):
+        client.digests("a", OUTPUT, {})
+    b.start()
+    assert client.digests("a", OUTPUT, {}) == {}
+    client.close()
