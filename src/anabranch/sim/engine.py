@@ -1,9 +1,9 @@
 """The reference with Spark's batch behaviour: a plan that is written first, a commit that comes last.
 
 A batch is planned (its ranges are durable before it runs), run, logged, and committed. After a crash the batch that was
-planned and not committed runs again, with the same input, from the state after the last commit; if it was logged
-already, the log knows it again. A punctuation works one batch late. (A node plans a batch anew that was never logged:
-nobody has seen anything of it.)
+logged and not committed runs again, with the same input, from the state after the last commit, and the log knows it
+again. One that was planned and never logged is planned anew: nobody has seen anything of it. A punctuation works one
+batch late.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ class Checkpoint:
         """The batch that is planned."""
         assert self.planned is not None
         return Batch(lineage=self.lineage, batch_id=len(self.done), ranges=self.planned.ranges)
+
+    def rolled_back(self) -> Checkpoint:
+        """As a stage begins with it: a plan is kept only if its batch is in the log."""
+        is_logged = self.planned is not None and self.logged == self.batch
+        return self if is_logged else replace(self, planned=None)
 
     def committed(self) -> Checkpoint:
         assert self.planned is not None

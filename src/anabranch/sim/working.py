@@ -29,10 +29,12 @@ class Working:
 
     def begin(self) -> None:
         """From the checkpoints."""
-        checkpoints = self._process.disk.checkpoints
-        self._engines = {
-            stage.name: Engine(self._role.diagram, stage, checkpoints[stage.name]) for stage in self._role.stages
-        }
+        disk = self._process.disk
+        for stage in self._role.stages:
+            checkpoint = disk.checkpoints[stage.name].rolled_back()
+            disk = disk.with_checkpoint(stage.name, checkpoint)
+            self._engines[stage.name] = Engine(self._role.diagram, stage, checkpoint)
+        self._process.disk = self._process.memory = disk
         self._busy = dict.fromkeys(self._engines, False)
 
     def work(self) -> None:
