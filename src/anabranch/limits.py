@@ -82,6 +82,9 @@ precisely, and a copy is not compared for at most this long after it began."""
 COMPARE_BACK_US: Final = 60_000_000
 """From so long before its end on, in stream time, a node that starts compares what it had written of an output."""
 
+COMPARE_BACK_ROWS: Final = 500_000
+"""Unless there are more rows than this: to add them up takes half a second of the start."""
+
 DIGESTS: Final = 65_536
 """Complete digests of one copy that are kept, over all its origins: with one origin a copy may be a week behind
 another and is still compared. 24 bytes each."""
@@ -168,8 +171,8 @@ LEAD_WAIT_S: Final = 5.0
 told to try another one: below the time that it waits for an answer."""
 
 COMPARE_EVERY_S: Final = 1.0
-"""How often a node adds up what it wrote of an output that no node reads, and asks the other copies for theirs: of what
-it has not compared, so once in ``DIGEST_INTERVAL_US`` where all is well."""
+"""How often a node asks the other copies of an output that no node reads for digests: of what it has not compared, so
+once in ``DIGEST_INTERVAL_US`` where all is well."""
 
 HEARTBEAT_S: Final = 0.5
 """How often who leads a lane says so to its peers."""

@@ -46,10 +46,6 @@ class TellingState:
     compared: Mapping[str, Longs] = field(default_factory=dict)
     """Per other copy, the first interval of each origin that has not been compared with ours."""
 
-    def began(self, floors: Longs) -> TellingState:
-        """Our log is read anew, from these times on."""
-        return replace(self, own=CopyDigests.began(floors))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DigestsHeard:
@@ -75,7 +71,9 @@ class Telling:
         """``TuplesDigested`` is of our own copy."""
         match event:
             case TuplesDigested():
-                return replace(state, own=state.own.after(event.header, event.numbers, event.promises).latest()), []
+                own = state.own.after(event.header, event.numbers, event.promises)
+                rises = (own.done > state.own.done).any()
+                return replace(state, own=own.latest() if rises else own), []
             case DigestsHeard():
                 return self._heard(state, event)
 
@@ -94,10 +92,11 @@ class Telling:
         low, high = np.maximum(low, state.own.begins), np.minimum(high, state.own.done)
         sums = state.own.sums.between(low, high)
         codes, intervals = sums.parts()
+        places = np.searchsorted(codes, np.arange(len(self.origins) + 1))
         said: dict[str, Told] = {}
         for code, origin in enumerate(self.origins):
             if low[code] < high[code]:
-                here = codes == code
+                here = slice(places[code], places[code + 1])
                 said[origin] = Told(
                     range=Range(
                         begin_us=int(low[code]) * DIGEST_INTERVAL_US, end_us=int(high[code]) * DIGEST_INTERVAL_US
@@ -110,11 +109,8 @@ class Telling:
 
     def _heard(self, state: TellingState, event: DigestsHeard) -> Step:
         begins, done = self._bounds({origin: each.range for origin, each in event.told.items()})
-        sums = NO_SUMS
-        for code, origin in enumerate(self.origins):
-            if origin in event.told:
-                sums = sums.plus(_sums_of(code, event.told[origin]))
-        other = CopyDigests(begins=begins, done=done, sums=sums)
+        told = [(code, event.told[origin]) for code, origin in enumerate(self.origins) if origin in event.told]
+        other = CopyDigests(begins=begins, done=done, sums=_sums_of(told))
         compared = state.compared.get(event.copy, np.zeros(len(self.origins), np.int64))
         alarms = differences(self.origins, {self.own: state.own, event.copy: other}, compared)
         compared = np.maximum(compared, np.minimum(state.own.done, done))
@@ -129,6 +125,13 @@ class Telling:
         return low, high
 
 
-def _sums_of(code: int, told: Told) -> Sums:
-    intervals = np.array(told.starts_us, np.int64) // DIGEST_INTERVAL_US
-    return Sums(keys_of(code, intervals), np.array(told.rows, np.int64), np.array(told.totals, np.uint64))
+def _sums_of(told: Sequence[tuple[int, Told]]) -> Sums:
+    """By code."""
+    if not told:
+        return NO_SUMS
+    starts = [np.array(each.starts_us, np.int64) // DIGEST_INTERVAL_US for _, each in told]
+    return Sums(
+        np.concatenate([keys_of(code, each) for (code, _), each in zip(told, starts, strict=True)]),
+        np.concatenate([np.array(each.rows, np.int64) for _, each in told]),
+        np.concatenate([np.array(each.totals, np.uint64) for _, each in told]),
+    )

@@ -180,6 +180,8 @@ def _repeats(column: pa.Array) -> bool:
 def _repeated_numbers(column: pa.Array) -> Keys:
     """Each text is looked at once."""
     encoded = column.dictionary_encode()
+    if not len(encoded.dictionary):  # NULL all over
+        return np.zeros(len(column), np.uint64)
     numbers: Keys = _text_numbers(encoded.dictionary).take(encoded.indices.fill_null(0).to_numpy(), mode="clip")
     return numbers
 

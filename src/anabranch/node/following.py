@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
-from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable
+from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.turns import Hold, at_once
@@ -111,6 +111,9 @@ class CopyFollower:
                 if not isinstance(error, NodeUnreachable) and self._failure is None:
                     _log.warning("Copy %s of %s cannot be read: %s", self.copy, self._inlet.stream, error)
                 self._failure = error
+            except Exception as error:  # a bug must not end the reading in silence
+                _log.exception("Copy %s of %s cannot be read", self.copy, self._inlet.stream)
+                self._failure = InvariantBroken(f"It cannot be read: {error!r}.", remedy="Report this.")
             finally:
                 self._reading = None
             self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])

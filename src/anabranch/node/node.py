@@ -7,7 +7,7 @@ Spark is imported by nodes that need it, when they start it: without it an entry
 50 MB less, and a deployment has many.
 
 Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
-writer; one that compares outputs; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the
+writer; one that asks for digests; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the
 node is rebuilt from a peer, one that sees to that.
 """
 
@@ -233,8 +233,8 @@ class Node:
         self._peers.stop()
         if self._synchronizing is not None:
             self._synchronizing.close()
+        self._compared.stop()
         self._neighbours.close()
-        self._compared.close()
         if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
             self._housekeeper.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
@@ -286,6 +286,7 @@ class Node:
             self._streams.open(self._directory.inlet_file(stream))
         for stage in self._stages:
             self._streams.open(self._directory.stage_file(stage.name))
+        self._compared.open(log for _, log in self._streams.logs.values())
 
     def _open_source(self, source: Source) -> None:
         store = self._streams.stores[self._directory.source_file(source.name)]
@@ -340,7 +341,8 @@ class Node:
             self._progress(f"starting stage {stage.name}")
             self._open_stage(session, stage)
         self._writing.start(self._written, self._streams.logs, session)  # before a batch has to wait for a full log
-        self._compared.start(self._streams.logs[stream][1] for stream in self.part.compared)
+        self._compared.open(log for _, log in self._streams.logs.values())
+        self._compared.start()
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
         for runner in self._runners.values():
             runner.start(self._streams.say_punctuations)
@@ -418,6 +420,7 @@ class Node:
             clock=_now_us,
             stopping=self._stopping.is_set,
             disk_is_low=self._disk_is_low,
+            written=self._compared.written,
         )
 
     # --- being rebuilt ---------------------------------------------------------------------------------------------

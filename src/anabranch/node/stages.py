@@ -15,13 +15,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from anabranch import failpoints, limits
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
-from anabranch.model.punctuation import smallest
+from anabranch.model.punctuation import Punctuations, smallest
 from anabranch.model.times import floor_ms
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
@@ -79,6 +81,7 @@ class StageRunner:
         clock: Callable[[], int],
         stopping: Callable[[], bool],
         disk_is_low: Callable[[], bool],
+        written: Callable[[str, pa.Table, Punctuations], None] = lambda *_: None,
     ) -> None:
         self.stage: Final = stage
         self.store: Final = store
@@ -95,6 +98,7 @@ class StageRunner:
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
+        self._written = written
         self._sink_error: AnabranchError | None = None
         self._tries = 0
         self._next_try = 0.0
@@ -210,11 +214,11 @@ class StageRunner:
         at_end = {stream: self._inputs[stream].punctuations_at(seq) for stream, seq in batch.ends.items()}
         root, port = self.stage.root, self.stage.port
         punctuations = output_punctuations(self._diagram, root, at_end, batch.watermark_us, port=port)
+        tables = {stream: _header_first(table) for stream, table in batch.tables.items()}
         now_us = self._clock()
         with self.store.transaction() as transaction:
-            for stream, table in batch.tables.items():
-                data = [name for name in table.column_names if name not in _HEADER]
-                transaction.append(stream, table.select([*_HEADER, *data]), punctuations, now_us=now_us)
+            for stream, rows in tables.items():
+                transaction.append(stream, rows, punctuations, now_us=now_us)
                 if stream == internal_stream(self.stage.root):
                     failpoints.reach("journal.append")
             transaction.record_batch(
@@ -225,6 +229,8 @@ class StageRunner:
                     watermark_us=batch.watermark_us,
                 )
             )
+        for stream, rows in tables.items():
+            self._written(stream, rows, self.store.log(stream).punctuations())
         self._rows_out += sum(table.num_rows for table in batch.tables.values())
         self._next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
 
@@ -301,3 +307,9 @@ class StageRunner:
             "held_ms": round(self._held_s * 1000),
             **self._run.statistics(),
         }
+
+
+def _header_first(table: pa.Table) -> pa.Table:
+    """As a log stores it."""
+    data = [name for name in table.column_names if name not in _HEADER]
+    return table.select([*_HEADER, *data])

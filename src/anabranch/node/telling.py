@@ -1,60 +1,69 @@
-"""Compares the copies of outputs that no node reads: each node adds up its own log, and asks the others for theirs.
+"""Compares the copies of outputs that no node reads: each node adds up what it writes, and asks the others for theirs.
 
 ``core.telling`` decides. Of two nodes the one whose name comes first asks, so that a difference is found once. Who is
 asked says what it has added up; nobody waits for anybody, and no row travels.
 
-One thread, a second behind what is written. It reads the log as anyone does, so a batch costs no more; if the log
-forgets something before it was read, the copy is added up anew from there on. After a start it begins a little before
-the end, to cover what the last run of the node had written and not compared.
+What is written is added up when its batch is in the log. A node that starts reads back the end of its log first, to
+cover what its last run had written and not compared. Nothing that goes wrong here may hold up a batch: the output is
+not compared any more then, and ``status`` says why.
+
+One thread asks. It touches no store, so a stop need not wait for it.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
 
 from anabranch import limits
 from anabranch.core.digests import CopyDigests, TuplesDigested
-from anabranch.core.identities import times_of
+from anabranch.core.identities import Header, Keys, Longs, times_of
 from anabranch.core.telling import DigestsHeard, Event, Range, Telling, TellingState, Told
 from anabranch.errors import AnabranchError, NodeUnreachable, StreamNotFound
+from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
 from anabranch.node.digesting import Alarms, header_of, row_numbers
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part
+from anabranch.storage.codec import split, stored_schema
 from anabranch.storage.log import Log
 
 _log: Final = logging.getLogger(__name__)
 
-STOP_S: Final = 2.0
-"""How long a stop waits for the question under way."""
-
 
 class ComparedOutputs:
-    """The outputs of a node that others make, too, and no node reads. Any thread may ask it."""
+    """The outputs of a node that others make, too, and no node reads. Any thread may use it."""
 
     def __init__(self, part: Part, neighbours: Neighbours) -> None:
         self._part = part
         self._neighbours = neighbours
         self._copies: dict[str, _OwnCopy] = {}
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="comparing outputs", daemon=True)
 
-    def start(self, logs: Iterable[Log]) -> None:
+    def open(self, logs: Iterable[Log]) -> None:
+        """Those of these logs that are compared, and not open yet. Nobody else uses them at the moment."""
         for log in logs:
-            self._copies[log.name] = _OwnCopy(self._part.node, log)
-        if self._copies:
-            self._thread.start()
+            if log.name in self._part.compared and log.name not in self._copies:
+                self._copies[log.name] = _OwnCopy(self._part.node, log)
 
-    def close(self) -> None:
-        """Asks no more. A question under way is left to itself; no log is read after this."""
+    def start(self) -> None:
+        """All are open: begins to ask."""
+        if any(self._asks(stream) for stream in self._copies):
+            threading.Thread(target=self._run, name="comparing outputs", daemon=True).start()
+
+    def stop(self) -> None:
+        """Asks nobody any more. A question under way is left to itself."""
         self._stopping.set()
-        if self._thread.ident is not None:
-            self._thread.join(STOP_S)
+
+    def written(self, stream: str, rows: pa.Table, promises: Punctuations) -> None:
+        """These rows are in the log now, and what it promises after them."""
+        if stream in self._copies:
+            self._copies[stream].written(rows, promises)
 
     def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> Mapping[str, Told]:
         others = self._part.compared.get(stream, {})
@@ -73,7 +82,7 @@ class ComparedOutputs:
         return {stream: each for stream, each in told.items() if each["count"]}
 
     def statistics(self) -> dict[str, Any]:
-        """Per stream and copy that this node asks: up to which time it was compared, per origin, and what hinders."""
+        """Per stream and copy that this node asks: how far the comparison is, per origin, and what hinders it."""
         return {stream: copy.statistics(self._asks(stream)) for stream, copy in list(self._copies.items())}
 
     def _asks(self, stream: str) -> list[str]:
@@ -82,66 +91,63 @@ class ComparedOutputs:
     def _run(self) -> None:
         while not self._stopping.wait(limits.COMPARE_EVERY_S):
             for stream, copy in self._copies.items():
-                copy.add_up(self._stopping.is_set)
                 for other in self._asks(stream):
                     if not self._stopping.is_set():
                         self._ask(copy, other, self._part.compared[stream][other])
 
     def _ask(self, copy: _OwnCopy, other: str, address: str) -> None:
-        asked = copy.to_ask(other)
-        if not asked:
-            return
         try:
-            told = self._neighbours.client(other, address).digests(self._part.node, copy.stream, asked)
-            copy.heard(other, told)
-        except AnabranchError as error:  # it is away, or starting: asked again in a second
+            asked = copy.to_ask(other)
+            if asked:
+                told = self._neighbours.client(other, address).digests(self._part.node, copy.stream, asked)
+                copy.heard(other, told)
+        except Exception as error:  # it is away, starting, or says nonsense: it is asked again in a second
             copy.failed(other, error)
 
 
 class _OwnCopy:
-    """A log, added up as far as it was read. One thread reads and compares; any may ask what was told."""
+    """What this node writes of an output, added up. Any thread may use it."""
 
     def __init__(self, node: str, log: Log) -> None:
-        self._log = log
-        self._telling = Telling(node, log.spec.origins)
-        self._seq, floors = self._place()
-        self._state = TellingState(own=CopyDigests.began(floors))
-        self._errors: dict[str, str] = {}
+        self.stream: Final = log.name
         self.alarms: Final = Alarms(log.name)
+        self._origins = log.spec.origins
+        self._schema = stored_schema(log.spec.schema)
+        self._telling = Telling(node, self._origins)
+        self._lock = threading.Lock()
+        self._error: str | None = None
+        self._errors: dict[str, str] = {}
+        seq, floors = _place(log)
+        self._state = TellingState(own=CopyDigests.began(floors))
+        self._read_back(log, seq)
 
-    @property
-    def stream(self) -> str:
-        return self._log.name
-
-    def add_up(self, stopping: Callable[[], bool]) -> None:
-        """What was written since the last time."""
+    def written(self, rows: pa.Table | pa.RecordBatch | None, promises: Punctuations) -> None:
+        if self._error is not None:
+            return
         try:
-            for segment in self._log.read(self._seq, self._log.end_seq()):
-                header = header_of(segment.rows)
-                numbers = np.empty(0, np.uint64) if segment.rows is None else row_numbers(segment.rows, header)
-                promises = times_of(segment.punctuations, self._log.spec.origins)
-                self._handle(TuplesDigested(copy=self._telling.own, header=header, numbers=numbers, promises=promises))
-                self._seq = segment.seq
-                if stopping():
-                    return
-        except StreamNotFound:  # forgotten before it was read
-            self._seq, floors = self._place()
-            self._state = self._state.began(floors)
+            for batch in split(rows, self._schema):
+                header = header_of(batch)
+                self._digested(header, row_numbers(batch, header), {})
+            self._digested(header_of(None), np.empty(0, np.uint64), promises)
+        except Exception as error:
+            _log.exception("%s is not compared any more", self.stream)
+            self._error = f"It is not compared any more, since it could not be added up: {error!r}."
 
     def to_ask(self, other: str) -> dict[str, Range]:
-        return self._telling.to_ask(self._state, other)
+        return {} if self._error else self._telling.to_ask(self._state, other)
 
     def told(self, asked: Mapping[str, Range]) -> dict[str, Told]:
-        return self._telling.told(self._state, asked)
+        return {} if self._error else self._telling.told(self._state, asked)
 
     def heard(self, other: str, told: Mapping[str, Told]) -> None:
-        self._errors.pop(other, None)
         self._handle(DigestsHeard(copy=other, told=told))
+        self._errors.pop(other, None)
 
-    def failed(self, other: str, error: AnabranchError) -> None:
-        if self._errors.get(other) != str(error):
-            _log.info("%s is not compared with the copy of %s: %s", self.stream, other, error)
-        self._errors[other] = str(error)
+    def failed(self, other: str, error: Exception) -> None:
+        if self._errors.get(other) is None:
+            told = _log.info if isinstance(error, AnabranchError) else _log.exception
+            told("%s is not compared with the copy of %s: %s", self.stream, other, error)
+        self._errors[other] = str(error) or repr(error)
 
     def statistics(self, others: Iterable[str]) -> dict[str, Any]:
         compared = self._state.compared
@@ -149,21 +155,39 @@ class _OwnCopy:
             other: {
                 "compared": {
                     origin: format_time(int(interval) * limits.DIGEST_INTERVAL_US)
-                    for origin, interval in zip(self._log.spec.origins, compared.get(other, ()), strict=False)
+                    for origin, interval in zip(self._origins, compared.get(other, ()), strict=False)
                     if interval
                 },
-                "error": self._errors.get(other),
+                "error": self._error or self._errors.get(other),
             }
             for other in others
         }
 
+    def _read_back(self, log: Log, seq: int) -> None:
+        for segment in log.read(seq, log.end_seq()):
+            self.written(segment.rows, segment.punctuations)
+        self.written(None, log.punctuations())
+
+    def _digested(self, header: Header, numbers: Keys, promises: Punctuations) -> None:
+        times = times_of(promises, self._origins)
+        self._handle(TuplesDigested(copy=self._telling.own, header=header, numbers=numbers, promises=times))
+
     def _handle(self, event: Event) -> None:
-        self._state, alarms = self._telling.handle(self._state, event)
+        with self._lock:
+            self._state, alarms = self._telling.handle(self._state, event)
         self.alarms.raise_all(alarms)
 
-    def _place(self) -> tuple[int, np.ndarray]:
-        """After which segment to read, and from which times on everything comes then."""
-        origins = self._log.spec.origins
-        recent = {origin: max(0, time - limits.COMPARE_BACK_US) for origin, time in self._log.punctuations().items()}
-        seq = self._log.seq_before_times(recent)
-        return seq, np.maximum(times_of(recent, origins), times_of(self._log.floors(), origins))
+
+def _place(log: Log) -> tuple[int, Longs]:
+    """After which segment to read back, and from which times on everything comes then: the last minute of the stream,
+    or nothing of it if that would take long."""
+    tops = log.tops()
+    last = max(tops.values(), default=0) + 1
+    recent = {
+        origin: max(0, min(promise, last) - limits.COMPARE_BACK_US) for origin, promise in log.punctuations().items()
+    }
+    seq = log.seq_before_times(recent)
+    if log.rows_after(seq) > limits.COMPARE_BACK_ROWS:
+        return log.end_seq(), times_of(tops, log.spec.origins) + 1
+    floors = log.floors()
+    return seq, np.maximum(times_of(recent, log.spec.origins), times_of(floors, log.spec.origins))

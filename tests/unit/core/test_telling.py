@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -37,7 +38,7 @@ class Copy:
         assert alarms == []
 
     def begin_anew(self, a: int = 0, b: int = 0) -> None:
-        self.state = self.state.began(np.array([a, b]))
+        self.state = replace(self.state, own=CopyDigests.began(np.array([a, b])))
 
     def ask(self, other: Copy) -> dict[str, tuple[int, int]]:
         """Returns the intervals that it asked for."""

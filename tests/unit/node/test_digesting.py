@@ -54,6 +54,12 @@ def test_different_values_have_different_numbers_and_the_same_the_same(kind: str
     assert (numbers_of(x=often) == np.tile(numbers, 1_000)).all()
 
 
+@pytest.mark.parametrize("kind", VALUES)
+def test_a_column_without_any_value_has_numbers_too(kind: str) -> None:
+    nothing = numbers_of(x=pa.nulls(3_000, VALUES[kind][0]))
+    assert len(set(nothing.tolist())) == 1
+
+
 def test_columns_are_not_interchangeable_and_floating_point_does_not_count() -> None:
     one, two = pa.array([1, 2]), pa.array([2, 1])
     assert not (numbers_of(x=one, y=two) == numbers_of(x=two, y=one)).any()

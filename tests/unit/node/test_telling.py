@@ -12,8 +12,11 @@ import pytest
 
 from anabranch import limits
 from anabranch.bench.processes import free_ports
+from anabranch.core.telling import Range, Telling, Told
 from anabranch.errors import NodeUnreachable, StreamNotFound
 from anabranch.limits import DIGEST_INTERVAL_US as I
+from anabranch.model.times import CLOSED_US
+from anabranch.node import telling
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
 from anabranch.node.telling import ComparedOutputs
@@ -41,7 +44,7 @@ class Replica:
 
     def open(self) -> Replica:
         self.store = Store.open(self.path)
-        schema = pa.schema([("x", pa.int64())])
+        schema = pa.schema([("x", pa.int64()), ("text", pa.string())])
         self.log = self.store.create_log(
             LogSpec(name=OUTPUT, schema=schema, origins=ORIGINS, kind="output", retention_us=0, limit_bytes=1 << 40)
         )
@@ -51,35 +54,43 @@ class Replica:
         return self
 
     def start(self) -> Replica:
-        self.compared.start([self.log])
+        self.compared.open([self.log])
+        self.compared.start()
         return self
 
     def write(self, entries: list[Entry], **promises: int) -> None:
+        """What a stage does with a batch. One column is NULL all over."""
         codes, times, values = zip(*entries, strict=True) if entries else ((), (), ())
-        rows = pa.record_batch(
+        rows = pa.table(
             {
-                "_tid": pa.array(values, pa.int64()),
+                "_tid": pa.array(times, pa.int64()),
                 "_stime": pa.array(times, pa.timestamp("us", "UTC")),
                 "_origin": pa.array(codes, pa.int32()),
                 "x": pa.array(values, pa.int64()),
+                "text": pa.array([None] * len(values), pa.string()),
             }
         )
         said = {f"e/{origin[1:]}": time for origin, time in promises.items()}
         with self.store.transaction() as transaction:
-            transaction.append(OUTPUT, rows if entries else None, said, now_us=0)
+            transaction.append(OUTPUT, rows, said, now_us=0)
+        self.compared.written(OUTPUT, rows, self.log.punctuations())
 
     def forget(self) -> None:
         """All of the log."""
         with self.store.transaction() as transaction:
             transaction.trim(OUTPUT, now_us=1)
 
+    def restart(self) -> None:
+        self.close()
+        self.open().start()
+
     def compared_with(self, other: str) -> dict[str, str]:
         compared: dict[str, str] = self.compared.statistics()[OUTPUT][other]["compared"]
         return compared
 
     def close(self) -> None:
+        self.compared.stop()
         self.neighbours.close()
-        self.compared.close()
         self.server.stop()
         self.store.close()
 
@@ -149,10 +160,42 @@ def test_one_that_is_away_is_compared_when_it_is_back_also_what_it_wrote_before(
     wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is not None)
     b.open().start()
     wait_for(lambda: bool(a.compared.alarms()))
-    assert a.compared.statistics()[OUTPUT]["b"]["error"] is None
+    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is None)
 
 
-def test_what_was_forgotten_before_it_was_added_up_is_left_out(replicas: Opened) -> None:
+@pytest.mark.parametrize("who", [["a"], ["b"], ["a", "b"]])
+def test_what_was_written_before_a_restart_is_compared_also_if_nothing_follows(
+    replicas: Opened, who: list[str]
+) -> None:
+    """Here the stream is over: its last promise is that of a closed lane."""
+    both = dict(zip("ab", replicas("ab"), strict=True))
+    for name, each in both.items():
+        each.compared.open([each.log])
+        each.write([(0, 1, 5), (1, 2 * I, 5 if name == "a" else 6)], e0=CLOSED_US, e1=CLOSED_US)
+    for name in who:
+        both[name].restart()
+    for name in both.keys() - set(who):
+        both[name].start()
+    wait_for(lambda: both["a"].compared_with("b") == {"e/0": "closed", "e/1": "closed"})
+    assert [each["start"] for each in both["a"].compared.alarms()[OUTPUT]["latest"]] == [time(2)]
+
+
+def test_one_that_wrote_much_begins_behind_it(replicas: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "COMPARE_BACK_ROWS", 3)
+    a, b = replicas("ab")
+    for each in (a, b):
+        each.start()
+        each.write([(0, at, at) for at in range(1, 5)], e0=2)
+    b.restart()
+    b.write([], e0=I)
+    a.write([(0, 5, 5)], e0=I)  # b has not, but does not vouch for its interval
+    a.write([(0, I, 6)], e0=2 * I)
+    b.write([(0, I, 7)], e0=2 * I)
+    wait_for(lambda: bool(a.compared.alarms()))
+    assert [each["start"] for each in a.compared.alarms()[OUTPUT]["latest"]] == [time(1)]
+
+
+def test_what_was_forgotten_before_a_restart_is_left_out(replicas: Opened) -> None:
     a, b = replicas("ab")
     b.write([(0, 1, 5)], e0=I)
     b.forget()
@@ -165,19 +208,50 @@ def test_what_was_forgotten_before_it_was_added_up_is_left_out(replicas: Opened)
     assert [each["start"] for each in a.compared.alarms()[OUTPUT]["latest"]] == [time(3)]
 
 
-def test_a_log_that_forgets_while_it_is_added_up_is_added_up_anew(
-    replicas: Opened, monkeypatch: pytest.MonkeyPatch
+def test_what_is_read_and_forgotten_at_once_is_compared(replicas: Opened) -> None:
+    a, b = replicas("ab")
+    for each in (a, b):
+        each.start()
+        for at in range(5):
+            each.write([(0, at * I, at if each is a else 9)], e0=(at + 1) * I)
+            each.forget()
+    wait_for(lambda: a.compared_with("b") == {"e/0": time(5)})
+    assert a.compared.alarms()[OUTPUT]["count"] == 5
+
+
+def test_what_cannot_be_added_up_is_said_and_holds_up_nobody(
+    replicas: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(limits, "COMPARE_EVERY_S", 0.5)
     a, b = replicas("ab")
     for each in (a, b):
         each.start()
         each.write([(0, 1, 5)], e0=I)
-    b.forget()  # within half a second
-    for each in (a, b):
-        each.write([(0, 2 * I, 6)], e0=3 * I)
-    wait_for(lambda: a.compared_with("b") == {"e/0": time(3)})
+    wait_for(lambda: a.compared_with("b") == {"e/0": time(1)})
+    with monkeypatch.context() as patch:
+        patch.setattr(telling, "row_numbers", lambda *_: 1 / 0)
+        a.write([(0, I, 6)], e0=2 * I)
+    a.write([(0, 2 * I, 6)], e0=3 * I)
+    b.write([(0, 2 * I, 7)], e0=3 * I)
+    assert "could not be added up: ZeroDivisionError" in a.compared.statistics()[OUTPUT]["b"]["error"]
+    assert "sums is not compared any more" in caplog.text
     assert a.compared.alarms() == {}
+
+
+def test_a_bug_in_what_another_says_is_said_and_asked_again(replicas: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    a, b = replicas("ab")
+    b.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(Telling, "told", lambda *_: {"e/0": Told(range=Range(begin_us=0, end_us=I), **_NONSENSE)})
+        a.start()
+        for each in (a, b):
+            each.write([(0, 1, 5)], e0=I)
+        wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is not None)
+    wait_for(lambda: a.compared_with("b") == {"e/0": time(1)})
+    assert a.compared.statistics()[OUTPUT]["b"]["error"] is None
+    assert a.compared.alarms() == {}
+
+
+_NONSENSE: dict[str, list[int]] = {"starts_us": [1 << 80], "rows": [1], "totals": [1]}
 
 
 def test_who_has_no_copy_is_refused_and_one_that_starts_says_so(replicas: Opened) -> None:
