@@ -18,6 +18,7 @@ from anabranch.core.inlet import InletState
 from anabranch.core.readers import ReaderSubscribed
 from anabranch.limits import DIGEST_INTERVAL_US
 from anabranch.model.position import Position
+from anabranch.node import inlet
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
@@ -394,6 +395,22 @@ def test_copies_that_differ_raise_an_alarm(tmp_path: Path, opened: ExitStack) ->
     (alarm,) = (down.inlet.alarms() or {})["latest"]
     assert (alarm["stream"], alarm["start"]) == ("s", "1970-01-01 00:00:10.000000")
     assert set(alarm["copies"]) == {"m", "n"}
+
+
+def test_a_bug_is_shown_and_does_not_end_the_reading(
+    tmp_path: Path, opened: ExitStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up = Upstream(tmp_path / "m.db")
+    opened.callback(up.close)
+    down = Downstream(tmp_path / "d.db", {"m": up})
+    opened.callback(down.close)
+    follower = down.followers["m"]
+    with monkeypatch.context() as patch:
+        patch.setattr(inlet, "row_numbers", lambda *_: 1 / 0)
+        up.append([(0, 10, 1)], a=10)
+        wait_for(lambda: "ZeroDivisionError" in str(follower.statistics()["error"]))
+    wait_for(lambda: entries_of(down.journal) == [(0, 10, 1)])
+    wait_for(lambda: follower.statistics() | {"position": None} == {"state": "read", "position": None, "error": None})
 
 
 def test_another_query_is_refused(tmp_path: Path, opened: ExitStack) -> None:
