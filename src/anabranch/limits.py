@@ -79,15 +79,16 @@ DIGEST_INTERVAL_US: Final = 10_000_000
 """The interval of stream time for which copies of a stream are compared: an alarm says where they differ this
 precisely, and a copy is not compared for at most this long after it began."""
 
-COMPARE_BACK_US: Final = 60_000_000
-"""From so long before its end on, in stream time, a node that starts compares what it had written of an output."""
+COMPARE_BACK_ROWS: Final = 200_000
+"""So many of the last rows that it had written of an output a node that starts compares: to add them up takes a part
+of a second."""
 
-COMPARE_BACK_ROWS: Final = 500_000
-"""Unless there are more rows than this: to add them up takes half a second of the start."""
+COMPARE_BACK_BYTES: Final = 64 << 20
+"""No more bytes than this, if these are fewer rows."""
 
 DIGESTS: Final = 65_536
-"""Complete digests of one copy that are kept, over all its origins: with one origin a copy may be a week behind
-another and is still compared. 24 bytes each."""
+"""Digests of one copy that are kept, over all its origins: with one origin a copy may be a week behind another and is
+still compared. 24 bytes each."""
 
 # --- logs ----------------------------------------------------------------------------------------------------------
 

@@ -154,6 +154,10 @@ def _troubles(found: dict[str, Any]) -> Iterator[str]:
     for name, peer in found.get("peers", {}).items():
         if peer["error"]:
             yield f"entry point {name} is away: {peer['error']}"
+    for stream, copies in found.get("compared", {}).items():
+        for name, copy in copies.items():
+            if copy["error"]:
+                yield f"{stream} is not compared with the copy of {name}: {copy['error']}"
     yield from overview.alarms(found.get("alarms", {}))
     for name, feed in found.get("feeds", {}).items():
         if feed["error"]:

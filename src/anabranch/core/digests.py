@@ -117,12 +117,12 @@ class CopyDigests:
         return replace(self, sums=sums, done=np.maximum(self.done, promises // DIGEST_INTERVAL_US))
 
     def latest(self) -> CopyDigests:
-        """Without the oldest complete digests, if there are too many. What lies below them is not compared any more."""
-        codes, intervals = self.sums.parts()
-        complete = np.flatnonzero(intervals < self.done[codes])
-        if len(complete) <= DIGESTS:
+        """Without the oldest digests, if there are too many. What lies below them is not compared any more."""
+        surplus = len(self.sums.keys) - DIGESTS
+        if surplus <= 0:
             return self
-        oldest = complete[np.argsort(intervals[complete], kind="stable")][: len(complete) - DIGESTS]
+        codes, intervals = self.sums.parts()
+        oldest = np.argsort(intervals, kind="stable")[:surplus]
         begins = self.begins.copy()
         np.maximum.at(begins, codes[oldest], intervals[oldest] + 1)
         kept = np.ones(len(self.sums.keys), np.bool_)
@@ -204,8 +204,7 @@ class Comparison:
                 if name != event.copy:
                     compared = np.minimum(before.done, other.done)
                     alarms += differences(self.origins, {event.copy: now, name: other}, compared)
-            now = now.latest()
-        return replace(state, copies={**state.copies, event.copy: now}), alarms
+        return replace(state, copies={**state.copies, event.copy: now.latest()}), alarms
 
 
 def differences(origins: tuple[str, ...], pair: Mapping[str, CopyDigests], compared: Longs) -> list[RaiseAlarm]:

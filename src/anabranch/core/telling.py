@@ -1,11 +1,11 @@
 """Copies that no node reads tell each other their digests: each adds up its own, and of two one asks the other.
 
 The copies of an inner stream meet where they are read (``digests``). Those of an output meet at its clients only, who
-come and go and may read one copy alone. So each node adds up what lies in its own log, and asks the others for the
-intervals that are complete there.
+come and go and may read one copy alone. So each node adds up what it writes, and asks the others for the intervals that
+are complete.
 
 Nothing of what others say is kept but how far the comparison has come with each. What is complete at both is compared
-once; what only one of them can vouch for is left out, as it is where copies are read.
+once; what one of them may not have all of is left out, as it is where copies are read.
 
 ``Telling.handle`` is the one door for what happens; ``to_ask`` and ``told`` say what to ask, and what to answer.
 """
@@ -71,9 +71,7 @@ class Telling:
         """``TuplesDigested`` is of our own copy."""
         match event:
             case TuplesDigested():
-                own = state.own.after(event.header, event.numbers, event.promises)
-                rises = (own.done > state.own.done).any()
-                return replace(state, own=own.latest() if rises else own), []
+                return replace(state, own=state.own.after(event.header, event.numbers, event.promises).latest()), []
             case DigestsHeard():
                 return self._heard(state, event)
 
@@ -87,7 +85,7 @@ class Telling:
         }
 
     def told(self, state: TellingState, asked: Mapping[str, Range]) -> dict[str, Told]:
-        """What we can say of these ranges: less where our copy does not vouch for all, or is not complete."""
+        """What we can say of these ranges: less where our copy may lack some, or is not complete."""
         low, high = self._bounds(asked)
         low, high = np.maximum(low, state.own.begins), np.minimum(high, state.own.done)
         sums = state.own.sums.between(low, high)

@@ -44,7 +44,7 @@ _BLOCK: Final = 8_192
 
 
 class Alarms:
-    """Where copies of a stream were found to differ, since the node started."""
+    """Where copies of a stream were found to differ, since the node started or was rebuilt."""
 
     def __init__(self, stream: str) -> None:
         self._stream = stream

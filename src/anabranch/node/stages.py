@@ -29,7 +29,7 @@ from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
-from anabranch.storage.transaction import BatchRecord
+from anabranch.storage.transaction import Appended, BatchRecord
 
 if TYPE_CHECKING:
     from anabranch.engine.run import StageBatch, StageRun
@@ -81,7 +81,7 @@ class StageRunner:
         clock: Callable[[], int],
         stopping: Callable[[], bool],
         disk_is_low: Callable[[], bool],
-        written: Callable[[str, pa.Table, Punctuations], None] = lambda *_: None,
+        written: Callable[[str, int, pa.Table, Punctuations], None] = lambda *_: None,
     ) -> None:
         self.stage: Final = stage
         self.store: Final = store
@@ -215,10 +215,11 @@ class StageRunner:
         root, port = self.stage.root, self.stage.port
         punctuations = output_punctuations(self._diagram, root, at_end, batch.watermark_us, port=port)
         tables = {stream: _header_first(table) for stream, table in batch.tables.items()}
+        appended: dict[str, Appended] = {}
         now_us = self._clock()
         with self.store.transaction() as transaction:
             for stream, rows in tables.items():
-                transaction.append(stream, rows, punctuations, now_us=now_us)
+                appended[stream] = transaction.append(stream, rows, punctuations, now_us=now_us)
                 if stream == internal_stream(self.stage.root):
                     failpoints.reach("journal.append")
             transaction.record_batch(
@@ -230,7 +231,7 @@ class StageRunner:
                 )
             )
         for stream, rows in tables.items():
-            self._written(stream, rows, self.store.log(stream).punctuations())
+            self._written(stream, appended[stream].first_id, rows, self.store.log(stream).punctuations())
         self._rows_out += sum(table.num_rows for table in batch.tables.values())
         self._next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
 

@@ -4,8 +4,8 @@
 asked says what it has added up; nobody waits for anybody, and no row travels.
 
 What is written is added up when its batch is in the log. A node that starts reads back the end of its log first, to
-cover what its last run had written and not compared. Nothing that goes wrong here may hold up a batch: the output is
-not compared any more then, and ``status`` says why.
+cover what its last run had written and not compared. Nothing that goes wrong here may hold up a batch or a start: the
+output is not compared any more then, and who asks for it says so.
 
 One thread asks. It touches no store, so a stop need not wait for it.
 """
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
@@ -22,9 +23,9 @@ import pyarrow as pa
 
 from anabranch import limits
 from anabranch.core.digests import CopyDigests, TuplesDigested
-from anabranch.core.identities import Header, Keys, Longs, times_of
+from anabranch.core.identities import Header, Keys, times_of
 from anabranch.core.telling import DigestsHeard, Event, Range, Telling, TellingState, Told
-from anabranch.errors import AnabranchError, NodeUnreachable, StreamNotFound
+from anabranch.errors import AnabranchError, InvariantBroken, NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
 from anabranch.node.digesting import Alarms, header_of, row_numbers
@@ -60,10 +61,10 @@ class ComparedOutputs:
         """Asks nobody any more. A question under way is left to itself."""
         self._stopping.set()
 
-    def written(self, stream: str, rows: pa.Table, promises: Punctuations) -> None:
-        """These rows are in the log now, and what it promises after them."""
+    def written(self, stream: str, first_id: int, rows: pa.Table, promises: Punctuations) -> None:
+        """These rows are in the log now, from this place on, and what it promises after them."""
         if stream in self._copies:
-            self._copies[stream].written(rows, promises)
+            self._copies[stream].written(first_id, rows, promises)
 
     def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> Mapping[str, Told]:
         others = self._part.compared.get(stream, {})
@@ -115,29 +116,29 @@ class _OwnCopy:
         self._schema = stored_schema(log.spec.schema)
         self._telling = Telling(node, self._origins)
         self._lock = threading.Lock()
-        self._error: str | None = None
+        self._given_up: InvariantBroken | None = None
         self._errors: dict[str, str] = {}
-        seq, floors = _place(log)
-        self._state = TellingState(own=CopyDigests.began(floors))
-        self._read_back(log, seq)
+        self._next_id = log.last_id() + 1
+        self._state = TellingState(own=CopyDigests.began(times_of({}, self._origins)))
+        with self._careful():
+            self._read_back(log)
 
-    def written(self, rows: pa.Table | pa.RecordBatch | None, promises: Punctuations) -> None:
-        if self._error is not None:
+    def written(self, first_id: int, rows: pa.Table, promises: Punctuations) -> None:
+        """Rows from this place of the log on, and what it promises after them."""
+        if self._given_up is not None:
             return
-        try:
-            for batch in split(rows, self._schema):
-                header = header_of(batch)
-                self._digested(header, row_numbers(batch, header), {})
-            self._digested(header_of(None), np.empty(0, np.uint64), promises)
-        except Exception as error:
-            _log.exception("%s is not compared any more", self.stream)
-            self._error = f"It is not compared any more, since it could not be added up: {error!r}."
+        with self._careful():
+            check(first_id == self._next_id, f"After row {self._next_id - 1} comes {first_id}.")
+            self._next_id += rows.num_rows
+            self._add(split(rows, self._schema), promises)
 
     def to_ask(self, other: str) -> dict[str, Range]:
-        return {} if self._error else self._telling.to_ask(self._state, other)
+        self._check()
+        return self._telling.to_ask(self._state, other)
 
     def told(self, asked: Mapping[str, Range]) -> dict[str, Told]:
-        return {} if self._error else self._telling.told(self._state, asked)
+        self._check()
+        return self._telling.told(self._state, asked)
 
     def heard(self, other: str, told: Mapping[str, Told]) -> None:
         self._handle(DigestsHeard(copy=other, told=told))
@@ -158,15 +159,26 @@ class _OwnCopy:
                     for origin, interval in zip(self._origins, compared.get(other, ()), strict=False)
                     if interval
                 },
-                "error": self._error or self._errors.get(other),
+                "error": self._errors.get(other),
             }
             for other in others
         }
 
-    def _read_back(self, log: Log, seq: int) -> None:
+    def _read_back(self, log: Log) -> None:
+        """The end of what earlier runs have written. What lies before it is left out, with all of its times."""
+        seq = log.seq_before_last(limits.COMPARE_BACK_ROWS, limits.COMPARE_BACK_BYTES)
+        tops = log.tops(seq)
+        floors = {origin: top + 1 for origin, top in tops.items()}
+        self._state = TellingState(own=CopyDigests.began(times_of(floors, self._origins)))
         for segment in log.read(seq, log.end_seq()):
-            self.written(segment.rows, segment.punctuations)
-        self.written(None, log.punctuations())
+            self._add([] if segment.rows is None else [segment.rows], segment.punctuations)
+        self._add([], log.punctuations())
+
+    def _add(self, batches: Iterable[pa.RecordBatch], promises: Punctuations) -> None:
+        for batch in batches:
+            header = header_of(batch)
+            self._digested(header, row_numbers(batch, header), {})
+        self._digested(header_of(None), np.empty(0, np.uint64), promises)
 
     def _digested(self, header: Header, numbers: Keys, promises: Punctuations) -> None:
         times = times_of(promises, self._origins)
@@ -177,17 +189,18 @@ class _OwnCopy:
             self._state, alarms = self._telling.handle(self._state, event)
         self.alarms.raise_all(alarms)
 
+    @contextmanager
+    def _careful(self) -> Iterator[None]:
+        """Whatever happens in it ends the comparison, and nothing else."""
+        try:
+            yield
+        except Exception as error:
+            _log.exception("%s is not compared any more", self.stream)
+            self._given_up = InvariantBroken(
+                f"{self.stream} is not compared any more: it could not be added up: {error!r}.",
+                remedy="Restart the node, and report this.",
+            )
 
-def _place(log: Log) -> tuple[int, Longs]:
-    """After which segment to read back, and from which times on everything comes then: the last minute of the stream,
-    or nothing of it if that would take long."""
-    tops = log.tops()
-    last = max(tops.values(), default=0) + 1
-    recent = {
-        origin: max(0, min(promise, last) - limits.COMPARE_BACK_US) for origin, promise in log.punctuations().items()
-    }
-    seq = log.seq_before_times(recent)
-    if log.rows_after(seq) > limits.COMPARE_BACK_ROWS:
-        return log.end_seq(), times_of(tops, log.spec.origins) + 1
-    floors = log.floors()
-    return seq, np.maximum(times_of(recent, log.spec.origins), times_of(floors, log.spec.origins))
+    def _check(self) -> None:
+        if self._given_up is not None:
+            raise self._given_up

@@ -169,12 +169,30 @@ class Log:
         """Per origin, 1 us above the largest time that was trimmed: from there on everything is held."""
         return {origin: top + 1 for origin, top in self._state.trimmed_tops.items()}
 
-    def tops(self) -> dict[str, int]:
-        """The largest time of each origin among all rows that there ever were."""
+    def seq_before_last(self, rows: int, bytes_: int) -> int:
+        """The first place after which no more than so many rows and bytes are held."""
+        state = self._state
+        first_id, first_bytes = state.end.id - rows, state.end.bytes - bytes_
+        if state.trimmed.id >= first_id and state.trimmed.bytes >= first_bytes:
+            return state.trimmed.seq
+        with self._pool.connection() as connection:
+            row = one_row(
+                connection,
+                "SELECT seq FROM segments WHERE log = ? AND last_id >= ? AND end_bytes >= ? "
+                "ORDER BY last_id, seq LIMIT 1",
+                (state.number, first_id, first_bytes),
+            )
+        return min(row[0], state.end.seq) if row else state.end.seq
+
+    def tops(self, through_seq: int | None = None) -> dict[str, int]:
+        """The largest time of each origin among all rows that there ever were, up to this segment if one is given."""
         state = self._state
         largest = dict(state.trimmed_tops)
+        through = state.end.seq if through_seq is None else through_seq
         with self._pool.connection() as connection:
-            rows = connection.execute("SELECT tops FROM segments WHERE log = ?", (state.number,)).fetchall()
+            rows = connection.execute(
+                "SELECT tops FROM segments WHERE log = ? AND seq <= ?", (state.number, through)
+            ).fetchall()
         for (encoded,) in rows:
             for origin, top in codec.decode_punctuations(encoded, state.spec.origins).items():
                 largest[origin] = max(top, largest.get(origin, top))

@@ -165,6 +165,14 @@ def test_a_node_without_sources_says_nothing_of_lanes(cli: Cli, node: TalkingNod
     assert "lanes" not in shown
 
 
+def test_copies_that_cannot_be_compared_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
+    copies = {"b": {"compared": {}, "error": "b is away."}, "c": {"compared": {}, "error": None}}
+    node.told = a_node(ping=lane(NOON_US)) | {"compared": {"s": copies}}
+    shown = cli("status", address).stdout
+    assert "s is not compared with the copy of b: b is away." in shown
+    assert "copy of c" not in shown
+
+
 def test_copies_that_differ_are_told_as_an_alarm(cli: Cli, node: TalkingNode, address: str) -> None:
     copies = {"mit": {"rows": 7, "digest": "00"}, "wisc": {"rows": 8, "digest": "01"}}
     latest = {"stream": "s", "origin": "ping/0", "start": "12:00:00", "end": "12:00:10", "copies": copies}

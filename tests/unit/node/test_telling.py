@@ -20,7 +20,7 @@ from anabranch.node import telling
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
 from anabranch.node.telling import ComparedOutputs
-from anabranch.storage.log import LogSpec
+from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
@@ -58,7 +58,7 @@ class Replica:
         self.compared.start()
         return self
 
-    def write(self, entries: list[Entry], **promises: int) -> None:
+    def write(self, entries: list[Entry], *, adds: bool = True, **promises: int) -> None:
         """What a stage does with a batch. One column is NULL all over."""
         codes, times, values = zip(*entries, strict=True) if entries else ((), (), ())
         rows = pa.table(
@@ -72,8 +72,9 @@ class Replica:
         )
         said = {f"e/{origin[1:]}": time for origin, time in promises.items()}
         with self.store.transaction() as transaction:
-            transaction.append(OUTPUT, rows, said, now_us=0)
-        self.compared.written(OUTPUT, rows, self.log.punctuations())
+            first_id = transaction.append(OUTPUT, rows, said, now_us=0).first_id
+        if adds:
+            self.compared.written(OUTPUT, first_id, rows, self.log.punctuations())
 
     def forget(self) -> None:
         """All of the log."""
@@ -219,8 +220,33 @@ def test_what_is_read_and_forgotten_at_once_is_compared(replicas: Opened) -> Non
     assert a.compared.alarms()[OUTPUT]["count"] == 5
 
 
-def test_what_cannot_be_added_up_is_said_and_holds_up_nobody(
-    replicas: Opened, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+Breaks = Callable[[Replica, pytest.MonkeyPatch], None]
+
+
+def cannot_be_added_up(replica: Replica, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(telling, "row_numbers", lambda *_: 1 / 0)
+    replica.write([(0, I, 6)], e0=2 * I)
+
+
+def batch_is_missing(replica: Replica, patch: pytest.MonkeyPatch) -> None:
+    """As if its thread had ended between the commit and this."""
+    replica.write([(0, I, 6)], e0=2 * I, adds=False)
+    replica.write([(0, 2 * I, 6)], e0=2 * I)
+
+
+def log_cannot_be_read_back(replica: Replica, patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "read", lambda *_: 1 / 0)
+    replica.restart()
+
+
+@pytest.mark.parametrize("which", ["a", "b"])
+@pytest.mark.parametrize("breaks", [cannot_be_added_up, batch_is_missing, log_cannot_be_read_back])
+def test_what_goes_wrong_is_said_by_who_asks_raises_no_alarm_and_holds_up_nobody(
+    replicas: Opened,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    breaks: Breaks,
+    which: str,
 ) -> None:
     a, b = replicas("ab")
     for each in (a, b):
@@ -228,11 +254,10 @@ def test_what_cannot_be_added_up_is_said_and_holds_up_nobody(
         each.write([(0, 1, 5)], e0=I)
     wait_for(lambda: a.compared_with("b") == {"e/0": time(1)})
     with monkeypatch.context() as patch:
-        patch.setattr(telling, "row_numbers", lambda *_: 1 / 0)
-        a.write([(0, I, 6)], e0=2 * I)
-    a.write([(0, 2 * I, 6)], e0=3 * I)
-    b.write([(0, 2 * I, 7)], e0=3 * I)
-    assert "could not be added up: ZeroDivisionError" in a.compared.statistics()[OUTPUT]["b"]["error"]
+        breaks(a if which == "a" else b, patch)
+    for each in (a, b):
+        each.write([(0, 2 * I, 6)], e0=4 * I)
+    wait_for(lambda: "sums is not compared any more" in str(a.compared.statistics()[OUTPUT]["b"]["error"]))
     assert "sums is not compared any more" in caplog.text
     assert a.compared.alarms() == {}
 

@@ -59,6 +59,23 @@ def test_a_log_remembers_the_largest_times_that_it_trimmed(path: Path, store: St
     store.close()
 
 
+def test_a_log_finds_where_its_last_rows_begin_and_what_lies_before_them(store: Store) -> None:
+    with store.transaction() as transaction:
+        for number, (time_us, values) in enumerate(((30, [1, 2]), (20, [3]), (40, [4, 5]))):
+            transaction.append("s", rows(values, time_us=time_us), {}, now_us=NOW)
+            transaction.append("s", None, {"s/0": number + 1}, now_us=NOW)
+    log, plenty = store.log("s"), 1 << 30
+    assert [log.seq_before_last(count, plenty) for count in (0, 1, 2, 3, 4, 5, 9)] == [5, 5, 3, 1, 1, 0, 0]
+    assert [log.tops(seq) for seq in (0, 1, 4, 5)] == [{}, {"s/0": 30}, {"s/0": 30}, {"s/0": 40}]
+    assert log.seq_before_last(9, 0) == 6  # a punctuation has bytes, too
+    assert log.seq_before_last(9, log.bytes() - 1) == 1
+    assert log.seq_before_last(9, log.bytes()) == 0
+    with store.transaction() as transaction:
+        transaction.trim_through("s", 2)
+    assert log.seq_before_last(9, plenty) == 2
+    assert log.tops(2) == {"s/0": 30}
+
+
 def test_a_log_finds_where_a_reader_must_begin_by_punctuation(store: Store) -> None:
     with store.transaction() as transaction:
         for time_us, origin in ((10, 0), (30, 0), (20, 1), (20, 0)):
