@@ -48,10 +48,9 @@ class Sums:
             places = header.origins * np.int64(span) + (intervals - first)
             counts = np.bincount(places)
             used = np.flatnonzero(counts)
-            keys = ((used // span) << _INTERVAL_BITS) | (used % span + first)
+            keys = keys_of(used // span, used % span + first)
         else:
-            codes = header.origins.astype(np.int64) << _INTERVAL_BITS
-            keys, places = np.unique(codes | intervals, return_inverse=True)
+            keys, places = np.unique(keys_of(header.origins.astype(np.int64), intervals), return_inverse=True)
             counts = np.bincount(places)
             used = np.arange(len(keys))
         return cls(keys, counts[used], _added_up(numbers, places, used))
@@ -228,8 +227,8 @@ def differences(origins: tuple[str, ...], pair: Mapping[str, CopyDigests], compa
     return alarms
 
 
-def keys_of(code: int, intervals: Longs) -> Longs:
-    return (code << _INTERVAL_BITS) | intervals
+def keys_of(codes: Longs | int, intervals: Longs) -> Longs:
+    return (codes << _INTERVAL_BITS) | intervals
 
 
 def _parts(keys: Longs) -> tuple[Longs, Longs]:

@@ -19,7 +19,11 @@ class DigestPorts(Protocol):
 
 
 def request_message(asker: str, stream: str, asked: Mapping[str, Range]) -> wire.Message:
-    return {"asker": asker, "stream": stream, "ranges": _ranges_message(asked)}
+    return {
+        "asker": asker,
+        "stream": stream,
+        "ranges": {origin: _range_message(each) for origin, each in asked.items()},
+    }
 
 
 def ranges_of(message: wire.Message) -> dict[str, Range]:
@@ -45,10 +49,6 @@ def _told_of(said: wire.Message) -> Told:
     if not len(starts) == len(rows) == len(totals) or not all(0 <= total < 1 << 64 for total in totals):
         raise ConfigError("These are no digests.", remedy="Run the same version of Anabranch on all nodes.")
     return Told(range=_range_of(said), starts_us=starts, rows=rows, totals=totals)
-
-
-def _ranges_message(ranges: Mapping[str, Range]) -> wire.Message:
-    return {origin: _range_message(each) for origin, each in ranges.items()}
 
 
 def _range_message(each: Range) -> wire.Message:

@@ -11,9 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from anabranch.errors import (
-    ConfigError,
-)
+from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
