@@ -33,7 +33,7 @@ FINISH_S = 300.0
 TICK_S = 0.1
 TELL_S = 20.0
 
-AHEAD = 6
+AHEAD = 7
 """Faults that are looked at: as many as there are kinds."""
 
 

@@ -22,13 +22,14 @@ LASTS_S: Final[Mapping[str, tuple[float, float]]] = {
     "kill": (1.0, 15.0),
     "lose disk": (1.0, 15.0),
     "pause": (2.0, 12.0),
+    "starve": (4.0, 15.0),
     "cut": (3.0, 35.0),  # at times longer than a connection may be silent: 30 s
     "delay": (5.0, 20.0),
     "slow": (5.0, 20.0),
 }
 """Every kind, and how long it may last."""
 
-ON_NODES: Final = ("kill", "lose disk", "pause")
+ON_NODES: Final = ("kill", "lose disk", "pause", "starve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
