@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 START_S = 240
 STOP_S = 40
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:
