@@ -69,7 +69,8 @@ def root_cause(error: Exception) -> str:
         return str(error)
     while java.getCause() is not None:
         java = java.getCause()
-    return str(java.toString())
+    ours = str(java.getClass().getName()).startswith("anabranch.")  # the connector speaks in sentences
+    return str(java.getMessage() if ours else java.toString())
 
 
 @contextmanager
