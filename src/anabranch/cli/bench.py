@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import signal
 import sys
 import tempfile
 from collections.abc import Callable
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final, NoReturn, Protocol
 
 import typer
 
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.stopping import Signals
 from anabranch.cli.waiting import Waiting
 from anabranch.errors import ConfigError
 
@@ -130,13 +129,8 @@ def _run(
     waiting = Waiting(signals.check, done="done")
     command = f"anabranch bench {name}{' --quick' if quick else ''}"
     report = Report(command=command, baseline=baseline, measured=measured)
-    try:
-        with waiting, tempfile.TemporaryDirectory(prefix="anabranch-bench-") as directory:
-            made(Path(directory), waiting.progress, signals.check).run(report)
-    except StopAsked:
-        pass
-    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
-        signals.received = signal.SIGINT
+    with signals.obeyed(), waiting, tempfile.TemporaryDirectory(prefix="anabranch-bench-") as directory:
+        made(Path(directory), waiting.progress, signals.check).run(report)
     if report.results:
         _tell(report)
     if signals.received is not None:

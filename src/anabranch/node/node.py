@@ -37,6 +37,7 @@ from anabranch.errors import (
 )
 from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
+from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
@@ -65,7 +66,6 @@ from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
-from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
 from anabranch.transport.journals import JournalServer
@@ -113,6 +113,7 @@ class Node:
         self._origins = all_origins(self.diagram)
         self.part: Final = part or Part.whole(self.diagram)
         self._stages: Final = self.part.stages
+        self._needs_spark: Final = self.part.needs_spark(self.diagram)
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._relays = relays
@@ -325,14 +326,6 @@ class Node:
         )
         if isinstance(entry, SharedEntryPoint):
             self._peers.add(entry)
-
-    @property
-    def _needs_spark(self) -> bool:
-        """An entry point that runs no stage needs none, unless a feed or a writer is Spark's, or types are to be found
-        out."""
-        fed = (source.feed for source in self.diagram.sources if source.name in self.part.feeds)
-        feeds = any(isinstance(feed, SparkFeed) for feed in fed)
-        return bool(self._stages or self.part.upstream) or feeds
 
     def _start_stages(self) -> None:
         session = None
@@ -604,12 +597,10 @@ class Node:
 
     def statistics(self) -> dict[str, Any]:
         """Everything worth showing: sources with their lanes, stages, links, and streams."""
-        state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
-        state = "rebuilding" if self._rebuilding is not None else state
         return {
             "query": self.diagram.name,
             "address": self.address,
-            "state": "failed" if self.failure() else state,
+            "state": self._state(),
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": self._executors(),
@@ -628,6 +619,15 @@ class Node:
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }
+
+    def _state(self) -> NodeState:
+        if self.failure():
+            return NodeState.FAILED
+        if self._rebuilding is not None:
+            return NodeState.REBUILDING
+        if self._stopping.is_set():
+            return NodeState.STOPPING
+        return NodeState.RUNNING if self._ready.is_set() else NodeState.STARTING
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""
