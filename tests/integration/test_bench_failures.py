@@ -22,7 +22,7 @@ import pytest
 from anabranch.bench.processes import jvm_of, kill_tree, tree
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 WAYS = ("plain Spark", "single", "race")
 
