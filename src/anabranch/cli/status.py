@@ -11,6 +11,7 @@ import typer
 from anabranch.cli import completing, overview
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
+from anabranch.model.node_state import NodeState
 from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _show(draw: Callable[[Console], None]) -> None:
 def _draw(console: Console, found: dict[str, Any]) -> None:
     from rich.text import Text
 
-    if found["state"] == "waiting":
+    if found["state"] == NodeState.WAITING:
         _say(
             console, f"node {found['node']} at {found['address']} waits for a query: anabranch deploy FILE", Tone.waits
         )

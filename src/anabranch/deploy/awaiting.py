@@ -24,6 +24,7 @@ from anabranch.deploy.validate import Checked, check_draft
 from anabranch.errors import ConfigError, DeploymentError, StateError, StreamNotFound
 from anabranch.model.links import LinkFault
 from anabranch.model.names import is_name
+from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.syncing import sync
 from anabranch.transport.ports import (
@@ -119,7 +120,7 @@ class Awaiting:
             "node": self._node.name,
             "query": None,
             "address": str(self._node.address),
-            "state": "waiting",
+            "state": NodeState.WAITING,
             "intake": "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": None,

@@ -12,7 +12,8 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +83,8 @@ _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
 _SOCKET_DIRECTORY_BYTES: Final = 60
 """What Spark accepts as the directory of its sockets. It is less than what the system allows."""
+_MESSAGES: Final = "messages"
+_opening: Final = threading.Lock()
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -128,8 +131,19 @@ class SparkSettings:
             )
 
 
-def open_session(settings: SparkSettings) -> SparkSession:
-    """The process's session, started if there is none."""
+def open_session(settings: SparkSettings, given_up: Callable[[], bool] = lambda: False) -> SparkSession:
+    """The process's session, started if there is none, or if its JVM has died.
+
+    Several nodes may ask at the same time: they get the same. ``given_up`` ends a start that nobody wants any more.
+    """
+    with _opening:
+        if jvm.is_gone():
+            jvm.forget()
+            _clear_scratch()
+        return _open(settings, given_up)
+
+
+def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession:
     scratch = _scratch()
     options = {
         **settings.effective(),
@@ -150,7 +164,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
         builder = builder.config(key, value)
     try:
         with _own_interrupt_handler(), workers.chosen(scratch, elsewhere=settings.is_cluster):
-            jvm.start(options.items(), scratch / "messages")
+            jvm.start(options.items(), scratch / _MESSAGES, given_up)
             session = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds here; all mean the same to the caller
         raise EngineError(
@@ -158,6 +172,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
             remedy="Check that Java 17 or 21 is installed (java -version) and that the master can be reached.",
         ) from error
     _share_environment_safely(session)
+    _let_accumulators_end(session)
     return session
 
 
@@ -174,6 +189,12 @@ def _share_environment_safely(session: SparkSession) -> None:
         for name, value in context.environment.items():
             shared.put(name, value)
         context.environment = shared
+
+
+def _let_accumulators_end(session: SparkSession) -> None:
+    """PySpark listens for sums that tasks make, of which we have none. When a JVM dies the connection ends in the
+    middle of a message, which would be told in a page on standard error."""
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def executors(session: SparkSession) -> int:
@@ -196,8 +217,9 @@ def worker_sockets(scratch: Path) -> dict[str, str]:
 def close_session(wait_s: float = limits.STOP_WAIT_S) -> None:
     """Ends the process's session and its JVM, if there is one: all nodes of the process must have stopped."""
     session = SparkSession._instantiatedSession  # getActiveSession knows only the session of this thread
-    if session is not None:
-        with suppress(Py4JError, OSError):  # a JVM that is gone already
+    if session is not None and not jvm.is_gone():
+        # A JVM that was told to stop before us may be gone in the middle of this, of which PySpark would warn.
+        with suppress(Py4JError, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             session.stop()
     jvm.end(wait_s)
     shutil.rmtree(_scratch(), ignore_errors=True)
@@ -226,3 +248,10 @@ def _scratch() -> Path:
     mine = parent / f"{_SCRATCH}{os.getpid()}"
     mine.mkdir(exist_ok=True)
     return mine
+
+
+def _clear_scratch() -> None:
+    """What a JVM that died left there, except for its last words."""
+    for left in _scratch().iterdir():
+        if left.name != _MESSAGES:
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)
