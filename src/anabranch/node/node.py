@@ -43,6 +43,7 @@ from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
+from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.lane_replica import Sharing
 from anabranch.node.neighbours import Neighbours
@@ -82,7 +83,7 @@ from anabranch.transport.server import FlightServer
 _spark_log: Final = logging.getLogger("anabranch.spark")
 """What the JVM and its Python workers say, beyond what every start says."""
 
-_HOUSEKEEPING_S: Final = 0.1
+_WATCH_EVERY_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
 
@@ -161,7 +162,8 @@ class Node:
         self._snapshots = Snapshots(
             self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
         )
-        self._housekeeper: threading.Thread | None = None
+        self._housekeeper = Housekeeper()
+        self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
         self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
@@ -206,8 +208,8 @@ class Node:
         self._port = self._server.port
         starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
         self._progress(f"serving at {self.address}{starting}")
-        self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
-        self._housekeeper.start()
+        self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
+        self._housekeeping.start()
         self._start_stages()
         self._ready.set()
         self._feeding.start(self._session, self._directory.path / "checkpoints")
@@ -235,8 +237,9 @@ class Node:
             self._synchronizing.close()
         self._compared.stop()
         self._neighbours.close()
-        if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
-            self._housekeeper.join(limits.STOP_WAIT_S)
+        self._housekeeper.stop()
+        if self._housekeeping is not None and self._housekeeping is not threading.current_thread():
+            self._housekeeping.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for runner in self._runners.values():
             runner.stop(deadline)
@@ -480,32 +483,44 @@ class Node:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
+        for entry in self._entries.values():
+            self._housekeeper.add(partial(self._tick, entry))
+        for chore in (self._watch_stages, self._trim, self._watch_rebuild):
+            self._housekeeper.add(chore)
         try:
-            self._tick_watch_and_trim()
+            self._housekeeper.run()
         except Exception as error:  # a node whose housekeeper is gone looks alive and is not: tell it, and end
             ours = InvariantBroken(f"The node's housekeeper failed: {error!r}.", remedy="Restart it, and report this.")
             self._housekeeping_error = error if isinstance(error, AnabranchError) else ours
 
-    def _tick_watch_and_trim(self) -> None:
-        trimmed = time.monotonic()
-        while not self._stopping.wait(_HOUSEKEEPING_S):
-            self._watch_disk()
-            for line in self._spark_says():
-                _spark_log.warning(line)
-            for entry in self._entries.values():
-                self._attempt(entry.tick)
-            if self._ready.is_set():  # before that, start() watches the stages itself
-                for runner in self._runners.values():
-                    runner.watch(self._streams.say_punctuations)
-            if self._opened.is_set() and time.monotonic() - trimmed >= _TRIM_EVERY_S:
-                self._attempt(lambda: self._streams.trim(list(self._runners.values())))
-                self._inlets.watch()
-                self._snapshots.expire()
-                trimmed = time.monotonic()
-            if self._ready.is_set() and self._rebuild_reason is not None:
-                self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
-                self._rebuilding.start()
-                return
+    def _tick(self, entry: EntryPoint) -> float:
+        self._attempt(entry.tick)
+        return _WATCH_EVERY_S
+
+    def _watch_stages(self) -> float:
+        if not self._needs_spark:
+            return NEVER
+        for line in self._spark_says():
+            _spark_log.warning(line)
+        if self._ready.is_set():  # before that, start() watches the stages itself
+            for runner in self._runners.values():
+                runner.watch(self._streams.say_punctuations)
+        return _WATCH_EVERY_S
+
+    def _trim(self) -> float:
+        self._watch_disk()
+        if self._opened.is_set():
+            self._attempt(lambda: self._streams.trim(list(self._runners.values())))
+            self._inlets.watch()
+            self._snapshots.expire()
+        return _TRIM_EVERY_S
+
+    def _watch_rebuild(self) -> float:
+        if self._ready.is_set() and self._rebuild_reason is not None:
+            self._housekeeper.stop()
+            self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
+            self._rebuilding.start()
+        return _TRIM_EVERY_S
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
