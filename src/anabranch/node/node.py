@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from anabranch import failpoints, limits
+from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.errors import (
     AnabranchError,
@@ -45,11 +45,12 @@ from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.inlets import Inlets
+from anabranch.node.journals import Journals
 from anabranch.node.lane_replica import Sharing
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
 from anabranch.node.peers import Peers
-from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.reading import wire_batches
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
@@ -67,9 +68,9 @@ from anabranch.query.builder import Query
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
+from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import (
     CopyPiece,
-    JournalRequest,
     PieceAnswer,
     PieceRequest,
     Push,
@@ -118,6 +119,7 @@ class Node:
         self._route = direct if relays is None else relays.route
         self._port = self.settings.port
         self._server: FlightServer | None = None
+        self._journals: JournalServer | None = None
         self._session: Any = None
         self._spark_says: Callable[[], list[str]] = list
         self._lost: AnabranchError | None = None
@@ -244,6 +246,8 @@ class Node:
         for runner in self._runners.values():
             runner.stop(deadline)
         self._writing.stop()
+        if self._journals is not None:
+            self._journals.stop()
         if self._server is not None:
             self._server.stop()
         if self._synchronizing is not None:
@@ -333,11 +337,13 @@ class Node:
     def _start_stages(self) -> None:
         session = None
         if self._needs_spark:
-            from anabranch.engine import jvm
+            from anabranch.engine import connector, jvm
             from anabranch.engine.session import SparkSettings, open_session
 
             self._spark_says = jvm.new_messages
             spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
+            journals = Journals(self._streams, self._runners, self._origins_of)
+            self._journals = JournalServer(journals, spark.driver_host, release=connector.release())
             session = self._session = open_session(spark)
         self._open_inlets(session)
         for stage in self._stages:
@@ -396,14 +402,16 @@ class Node:
         return executors(self._session)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
+        from anabranch.engine.connector import JournalHost
         from anabranch.engine.run import StageRun
 
+        assert self._journals is not None
         inputs = {stream: self._streams.logs[stream][1] for stream in stage.inputs}
         run = StageRun(
             session,
             self.diagram,
             stage,
-            address=self.address,
+            journals=JournalHost(address=self._journals.address, token=self._journals.token),
             schemas={stream: log.spec.schema for stream, log in inputs.items()},
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
@@ -591,19 +599,6 @@ class Node:
         if self._relays is None:
             raise faults_refused()
         self._relays.set(node, fault)
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        runner = self._runners.get(stage)
-        if runner is None or stream not in runner.stage.inputs:
-            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
-        if runner.punctuation_is_pending():
-            failpoints.reach("stage.punctuation_pending")
-        return runner.latest(stream, scan, after_seq, max_rows)
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        log = self._streams.find(request.stream)[1]
-        schema = journal_schema(log, request.columns)
-        return schema, journal_batches(log, self._origins_of(request.stream), request, schema)
 
     # --- looking in ------------------------------------------------------------------------------------------------
 
