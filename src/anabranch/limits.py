@@ -124,6 +124,10 @@ LANE_KEPT_BYTES: Final = 1 << 30
 LETTER_BYTES: Final = 8 << 20
 """Bytes of entries after which one message between entry points ends: a slow peer answers before it counts as away."""
 
+TRIM_SOON_BYTES: Final = 8 << 20
+"""Bytes of a log above which it is trimmed every second, as is one that is a quarter full. A smaller one is trimmed ten
+times less often: a trim is a transaction, which costs more than what it frees."""
+
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
@@ -183,6 +187,15 @@ SPARK_HELLO_S: Final = 5.0
 
 FOLLOW_WAIT_S: Final = 0.5
 """How long a following reader waits before it looks whether its client has gone."""
+
+ACKNOWLEDGE_S: Final = 1.0
+"""How often a node is told how much of its copies another one holds: it trims as often."""
+
+TRIM_EVERY_S: Final = 1.0
+"""How often logs are looked at that may soon have to be trimmed."""
+
+TRIM_ALL_EVERY_S: Final = 10.0
+"""How often all logs are trimmed."""
 
 PUSH_WAIT_S: Final = 30.0
 """How long a push waits for room in a full log before it is refused."""

@@ -57,7 +57,7 @@ from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
-from anabranch.node.stages import StageRunner
+from anabranch.node.stages import WATCH_S, StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
 from anabranch.node.synchronizing import Synchronizing
@@ -85,7 +85,6 @@ _spark_log: Final = logging.getLogger("anabranch.spark")
 """What the JVM and its Python workers say, beyond what every start says."""
 
 _WATCH_EVERY_S: Final = 0.1
-_TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
 
 
@@ -168,6 +167,7 @@ class Node:
         self._housekeeper = Housekeeper()
         self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
+        self._trim_all_at = float("-inf")
         self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
 
@@ -503,25 +503,27 @@ class Node:
             return NEVER
         for line in self._spark_says():
             _spark_log.warning(line)
-        if self._ready.is_set():  # before that, start() watches the stages itself
-            for runner in self._runners.values():
-                runner.watch(self._streams.say_punctuations)
-        return _WATCH_EVERY_S
+        if not self._ready.is_set():  # until then start() watches the stages itself
+            return _WATCH_EVERY_S
+        return min((runner.watch(self._streams.say_punctuations) for runner in self._runners.values()), default=WATCH_S)
 
     def _trim(self) -> float:
         self._watch_disk()
         if self._opened.is_set():
-            self._attempt(lambda: self._streams.trim(list(self._runners.values())))
+            only_large = time.monotonic() < self._trim_all_at
+            self._attempt(lambda: self._streams.trim(list(self._runners.values()), only_large=only_large))
+            if not only_large:
+                self._trim_all_at = time.monotonic() + limits.TRIM_ALL_EVERY_S
             self._inlets.watch()
             self._snapshots.expire()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
     def _watch_rebuild(self) -> float:
         if self._ready.is_set() and self._rebuild_reason is not None:
             self._housekeeper.stop()
             self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
             self._rebuilding.start()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
