@@ -17,7 +17,7 @@ from anabranch.model.position import Position
 from anabranch.transport.client import Client
 
 ANSWER_S: Final = 10.0
-"""How long a node may take to say how it is. A busy one is slow; one that is known to be paused or dead is not asked."""
+"""How long a node may take to say how it is. A busy one is slow; one that is paused or dead is not asked."""
 
 Found = Mapping[str, Mapping[str, Any] | AnabranchError]
 """What each node said, or why it said nothing."""
