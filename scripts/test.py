@@ -24,8 +24,8 @@ ADOPT = Path(__file__).with_name("adopt.py")
 
 GROUPS = {
     "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
-    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz"),
-    "simulated and random": ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)"),
+    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark"),
+    "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)"),
     "of parts": ("tests/unit", "--ignore=tests/unit/cli"),
     "of the command line": ("tests/unit/cli",),
 }

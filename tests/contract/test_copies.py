@@ -170,7 +170,7 @@ class Copied(ABC):
         """The copies forget what the reader has acknowledged."""
 
     @abstractmethod
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None: ...
+    def wait_for(self, condition: Callable[[], bool]) -> None: ...
 
     @abstractmethod
     def inlet(self) -> InletState: ...
@@ -208,8 +208,8 @@ class OverFlight(Copied):
         for name in self._pair.keys() - self._gone:
             self._pair[name].copies.trim()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-        wait_for(condition, seconds=seconds)
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        wait_for(condition)
 
     def inlet(self) -> InletState:
         return self._reader.inlet.state
@@ -262,8 +262,8 @@ class Simulated(Copied):
     def trim(self) -> None:
         """They do it by themselves."""
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-        deadline = self._world.now_us + seconds * SECOND
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = self._world.now_us + int(HANG_S) * SECOND
         while not condition():
             assert self._world.now_us < deadline
             self._world.run_until(self._world.now_us + SECOND // 100)
@@ -328,7 +328,7 @@ def test_a_copy_that_is_gone_holds_up_nobody(copied: Copied) -> None:
     copied.wait_for(lambda: copied.is_read("m") and copied.is_read("n"))
     copied.crash("n")
     copied.append("m", [(0, 10, 1)], a=11)
-    copied.wait_for(lambda: copied.inlet().punctuations == {"a": 11}, seconds=3)
+    copied.wait_for(lambda: copied.inlet().punctuations == {"a": 11})
     copied.wait_for(lambda: not copied.is_read("n"))
     copied.start("n")
     copied.wait_for(lambda: copied.is_read("n"))

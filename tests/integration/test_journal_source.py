@@ -106,6 +106,7 @@ def test_small_batches_and_large_ones_leave_no_memory_behind(state: Path) -> Non
 
 
 @pytest.mark.long
+@pytest.mark.timeout(3600)  # more than others may take
 def test_ten_thousand_batches_leave_no_memory_behind(state: Path) -> None:
     _many_batches(state, 10_000)
 
