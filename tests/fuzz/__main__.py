@@ -14,7 +14,6 @@ from anabranch.engine.session import close_session
 from tests.fuzz.cases import REGRESSIONS, Case, random_case
 from tests.fuzz.run import fuzz
 
-
 EPOCHS = 60
 """Cases per diagram: a start of Spark's queries takes seconds, a case more only moments."""
 
