@@ -17,6 +17,7 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from anabranch.cli.app import app
+from anabranch.model.node_state import NodeState
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
@@ -77,7 +78,7 @@ has, each by name:
 
 | of each | keys |
 |---|---|
-| node | `state`: starting, running, stopping or failed; `intake`: open, or why it has stopped; \
+| node | `state`: {states}; `intake`: open, or why it has stopped; \
 `executors`: null without a cluster |
 | source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
 `closed` |
@@ -115,7 +116,10 @@ answer |
 
 
 def page() -> str:
-    return HEAD + "".join(_section(name, function) for name, function in commands(app, "anabranch"))
+    states = ", ".join(f"{state} ({state.meaning})" for state in NodeState)
+    return HEAD.replace("{states}", states) + "".join(
+        _section(name, function) for name, function in commands(app, "anabranch")
+    )
 
 
 def commands(program: typer.Typer, name: str) -> Iterator[tuple[str, Callable[..., Any]]]:

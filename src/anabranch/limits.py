@@ -20,6 +20,9 @@ SEGMENT_BYTES: Final = 32 << 20
 MESSAGE_BYTES: Final = 64 << 20
 """Bytes in one gRPC message."""
 
+RANGE_ROWS: Final = 5_000
+"""Rows of a batch for which one more task is worth it: to start a task takes some milliseconds."""
+
 BATCH_ROWS: Final = 1_000_000
 """Rows that one Spark micro-batch reads. At 100 bytes a row this is 100 MB through the driver, a tenth of its heap."""
 
@@ -121,6 +124,10 @@ LANE_KEPT_BYTES: Final = 1 << 30
 LETTER_BYTES: Final = 8 << 20
 """Bytes of entries after which one message between entry points ends: a slow peer answers before it counts as away."""
 
+TRIM_SOON_BYTES: Final = 8 << 20
+"""Bytes of a log above which it is trimmed every second, as is one that is a quarter full. A smaller one is trimmed ten
+times less often: a trim is a transaction, which costs more than what it frees."""
+
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
@@ -133,6 +140,9 @@ sender is held back."""
 RELAY_QUEUE_S: Final = 0.1
 """How long bytes may wait for a link with a limited rate, as in the queue of a router. Past it the sender is held
 back."""
+
+SPARK_CONNECTIONS: Final = 512
+"""Connections of Spark to one node: one for each stage that waits for news and for each task that reads."""
 
 RELAY_CONNECTIONS: Final = 256
 """Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
@@ -157,12 +167,35 @@ clock was set forward."""
 POLL_MS: Final = 20
 """How long a Spark query without news waits before it asks its journals again."""
 
-NEWS_WAIT_S: Final = 0.25
-"""How long the node holds such a question when it knows of no news: four calls a second instead of fifty for each idle
-query, and no later, because news ends the wait."""
+NEWS_WAIT_S: Final = 10.0
+"""How long the node holds such a question when it knows of no news: news ends the wait, and so does a stop, so an idle
+query costs next to nothing."""
+
+SPARK_ANSWER_S: Final = 60.0
+"""How long Spark waits for the next byte of an answer before the node counts as gone: a held question, and a node that
+was paused for a while."""
+
+SPARK_STALL_S: Final = 300.0
+"""How long a task may take nothing of the rows that are sent to it: it works on those that it has, or its executor is
+gone."""
+
+SPARK_IDLE_S: Final = 60.0
+"""How long a connection of Spark without a question stays open: batches that follow each other use it again."""
+
+SPARK_HELLO_S: Final = 5.0
+"""How long a connection may take to show its token."""
 
 FOLLOW_WAIT_S: Final = 0.5
 """How long a following reader waits before it looks whether its client has gone."""
+
+ACKNOWLEDGE_S: Final = 1.0
+"""How often a node is told how much of its copies another one holds: it trims as often."""
+
+TRIM_EVERY_S: Final = 1.0
+"""How often logs are looked at that may soon have to be trimmed."""
+
+TRIM_ALL_EVERY_S: Final = 10.0
+"""How often all logs are trimmed."""
 
 PUSH_WAIT_S: Final = 30.0
 """How long a push waits for room in a full log before it is refused."""

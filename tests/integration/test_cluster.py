@@ -26,10 +26,10 @@ from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
-from tests.chaos.processes import QUICK_START, ROOT, START_S, NodeProcess, kill_session, session_tree
-from tests.waiting import HANG_S, wait_for
+from tests.chaos.processes import QUICK_START, NodeProcess, kill_session, session_tree
+from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 ROWS = 3_000
 """Of each source: a row every 10 ms of stream time makes three windows of 10 s."""
@@ -67,7 +67,7 @@ def expected() -> dict[str, list[Row]]:
 
 
 class Daemon:
-    """A master or a worker, in a session of its own: its executors and their Python are found by it."""
+    """A master or a worker, in a session of its own: its executors are found by it. No Python runs on them."""
 
     def __init__(self, kind: str, arguments: list[str], directory: Path) -> None:
         directory.mkdir()
@@ -80,7 +80,6 @@ class Daemon:
             "SPARK_LOG_DIR": str(directory),
             "SPARK_DAEMON_MEMORY": "256m",
             "SPARK_DAEMON_JAVA_OPTS": f"{QUICK_START} -XX:+UseSerialGC -Djava.io.tmpdir={directory} {NO_REST}",
-            "PYTHONPATH": str(ROOT / "src"),  # what an installed package is elsewhere
         }
         command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}", "--host", "127.0.0.1"]
         command += ["--webui-port", "0", *arguments]
@@ -164,16 +163,16 @@ def test_a_worker_dies_and_another_comes(tmp_path: Path) -> None:
         node.wait_serving()
         with ab.connect(node.address) as connection:
             pusher = Pusher(connection)
-            node.wait(lambda: "waiting for executors" in node.log.read_text(), "says what it waits for", START_S)
+            node.wait(lambda: "waiting for executors" in node.log.read_text(), "says what it waits for")
             first = cluster.add_worker()
             node.wait_running()
             pusher.push_to(ROWS // 3)
-            node.wait(lambda: status(node)["stages"]["pairs"]["rows_out"] > 0, "joins", START_S)
+            node.wait(lambda: status(node)["stages"]["pairs"]["rows_out"] > 0, "joins")
             pusher.push_to(ROWS // 2)
             commands = first.commands()
             assert any("CoarseGrainedExecutorBackend" in command for command in commands), commands
-            assert any("pyspark" in command and "daemon" in command for command in commands), commands
-            assert first.kill() >= 3
+            assert not any("pyspark" in command and "daemon" in command for command in commands), commands
+            assert first.kill() >= 2
             pusher.push_to(ROWS * 2 // 3)
             time.sleep(2)  # nobody is there to compute
             found = status(node)
@@ -184,7 +183,7 @@ def test_a_worker_dies_and_another_comes(tmp_path: Path) -> None:
             pusher.push_to(ROWS)
             for source in ("left", "right"):
                 connection.client.close_lane(source)
-            node.wait_caught_up(HANG_S)
+            node.wait_caught_up()
         results = {stream: rows_of(read_stream(node.address, stream)) for stream in OUTPUTS}
     for stream, rows in expected().items():
         assert len(rows) > 10

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us
 from anabranch.cli.waiting import Waiting
 from anabranch.errors import ConfigError
@@ -47,7 +46,7 @@ def demo(
     The servers ping each other and report their load. A slow ping is the network's fault only if its target was not
     busy. One server gets busy and one path gets bad for a while; at the end the demo says what the query found,
     compares it with what really happened, and draws how late the results came. Nothing is left behind but the plot.
-    Exit code 0 if all is right, 1 if it is not, 130 after Ctrl-C.
+    Exit code 0 if all is right, and after SIGTERM, 1 if it is not, 130 after Ctrl-C.
 
     \b
     Examples:
@@ -75,7 +74,8 @@ def demo(
     if json_file is not None:
         _write(summary, json_file)
     typer.echo(f"The demo took {time.monotonic() - began:.0f} s in all.")
-    raise typer.Exit(signals.exit_code or (0 if summary.is_right else NOT_RIGHT))
+    cut_short = signals.received is not None
+    raise typer.Exit(signals.exit_code if cut_short or summary.is_right else NOT_RIGHT)
 
 
 def _check_writable(file: Path) -> None:
@@ -97,25 +97,23 @@ def _perform(scenario: Scenario, signals: Signals) -> Play | None:
     from anabranch.node.node import Node
 
     page = console()
+    performed: Play | None = None
     waiting = Waiting(signals.check, done=f"six servers report for {scenario.seconds:.0f} s; Ctrl-C ends it early")
     with tempfile.TemporaryDirectory(prefix="anabranch-demo-") as state:
         node = Node(query(), state, progress=waiting.progress)
         try:
-            with waiting:
-                node.start()
-            signals.check()
-            with Play(node, scenario) as play:
-                with TableScreen(page) if can_move(sys.stdout) else LineScreen(page) as screen:
-                    play.run(screen.show, lambda: signals.received is not None)
-                return play
-        except StopAsked:
-            return None
-        except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
-            signals.received = signal.SIGINT
-            return None
+            with signals.obeyed():
+                with waiting:
+                    node.start()
+                signals.check()
+                with Play(node, scenario) as play:
+                    with TableScreen(page) if can_move(sys.stdout) else LineScreen(page) as screen:
+                        play.run(screen.show, lambda: signals.received is not None)
+                    performed = play
         finally:
             node.stop()
             close_session()
+    return performed
 
 
 def _tell(summary: Summary) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from anabranch.cli.foreground import close_spark, tell_error
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.stopping import Signals
 from anabranch.cli.waiting import Waiting, ways_through
 from anabranch.errors import AnabranchError, ConfigError
 
@@ -36,18 +35,15 @@ def run_embedded(
     nodes: dict[str, Node] = {}
     waiting = Waiting(signals.check)
     try:
-        with waiting:
-            for node in _in_order(plan):
-                nodes[node.name] = _made(node, plan, states[node.name], waiting.progress)
-                nodes[node.name].start()
-        signals.check()
-        typer.echo(ways_through(plan, file))
-        with Control(socket) as control:
-            _wait(nodes, control, signals, for_us)
-    except StopAsked:
-        pass
-    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
-        signals.received = signal.SIGINT
+        with signals.obeyed():
+            with waiting:
+                for node in _in_order(plan):
+                    nodes[node.name] = _made(node, plan, states[node.name], waiting.progress)
+                    nodes[node.name].start()
+            signals.check()
+            typer.echo(ways_through(plan, file))
+            with Control(socket) as control:
+                _wait(nodes, control, signals, for_us)
     finally:
         for made in reversed(nodes.values()):
             made.stop()

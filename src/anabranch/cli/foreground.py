@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import typer
 
 from anabranch.cli.colours import Tone, painted
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.stopping import Signals
 from anabranch.cli.waiting import Waiting, running_line
 
 if TYPE_CHECKING:
@@ -28,15 +27,12 @@ def run_node(
 ) -> None:
     """From its start to its stop. ``running`` is called in between; ``live`` shows a line that moves."""
     try:
-        with waiting:
-            node.start()
-        signals.check()
-        running()
-        _wait(node, signals, for_us, live=live)
-    except StopAsked:
-        pass
-    except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
-        signals.received = signal.SIGINT
+        with signals.obeyed():
+            with waiting:
+                node.start()
+            signals.check()
+            running()
+            _wait(node, signals, for_us, live=live)
     finally:
         node.stop()
         close_spark()

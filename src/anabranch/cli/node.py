@@ -45,8 +45,8 @@ def node(
 
     It does its part of the query, and waits for the nodes that it reads from, however long they take. Every machine has
     the same file. The state directory holds everything that must last: run the node on it again, and it goes on where
-    it was. A node that runs no box starts no Spark; one that no query names waits for `anabranch deploy`. Exit codes as
-    for `anabranch run`.
+    it was. A node that only takes rows in starts no Spark; one that no query names waits for `anabranch deploy`. Exit
+    codes as for `anabranch run`.
 
     \b
     Examples:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.stopping import Signals
 from anabranch.cli.waiting import Waiting
 from anabranch.errors import ConfigError
 
@@ -69,12 +69,11 @@ def racing(
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     signals = Signals()
     report = Report(command=f"anabranch paper racing{' --quick' if quick else ''}", baseline="against")
-    try:
-        with Waiting(signals.check, done="done") as waiting:
-            found = RacingExperiment(QUICK if quick else FULL, waiting.progress, signals.check).run()
-    except StopAsked:
+    with signals.obeyed(), Waiting(signals.check, done="done") as waiting:
+        found = RacingExperiment(QUICK if quick else FULL, waiting.progress, signals.check).run()
+    if signals.received is not None:
         typer.echo("stopped: nothing was written")
-        raise typer.Exit(signals.exit_code) from None
+        raise typer.Exit(signals.exit_code)
     claimed = _judge(found, report)
     _tell(found, claimed)
     _write(found, report, out)

@@ -11,6 +11,7 @@ import typer
 from anabranch.cli import completing, overview
 from anabranch.cli.colours import STATES, Tone
 from anabranch.cli.tables import print_table, table
+from anabranch.model.node_state import NodeState
 from anabranch.model.times import CLOSED_US, SECOND, format_duration, format_time
 
 if TYPE_CHECKING:
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 BEHIND_US: Final = 3 * SECOND
 """How far lanes may be apart before one counts as the one that all wait for: idle lanes speak once a second."""
+
+ANSWER_S: Final = 30.0
+"""How long a node may take to say how it is: as long as a connection may be silent. A busy one is slow, and Ctrl-C is
+there for whoever does not want to wait."""
 
 WAITS: Final = "Windows wait for lane"
 
@@ -60,7 +65,7 @@ def status(
         return
     from anabranch.transport.session import connect
 
-    with connect(address) as connection:
+    with connect(address, timeout_s=ANSWER_S) as connection:
         found: dict[str, Any] = connection.status()
     if as_json:
         _print_json(found)
@@ -109,7 +114,7 @@ def _show(draw: Callable[[Console], None]) -> None:
 def _draw(console: Console, found: dict[str, Any]) -> None:
     from rich.text import Text
 
-    if found["state"] == "waiting":
+    if found["state"] == NodeState.WAITING:
         _say(
             console, f"node {found['node']} at {found['address']} waits for a query: anabranch deploy FILE", Tone.waits
         )

@@ -10,10 +10,13 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
 from anabranch.cli import INTERRUPTED
+from anabranch.errors import OperatorError
 
 _STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
 
@@ -34,6 +37,23 @@ class Signals:
         """Called between two steps of the start."""
         if self.received is not None:
             raise StopAsked
+
+    @contextmanager
+    def obeyed(self) -> Iterator[None]:
+        """What runs in here ends quietly when someone asks for that.
+
+        Whoever stops a service may signal all its processes at once. Then what we have started can be gone before us,
+        which looks like a failure and is none.
+        """
+        try:
+            yield
+        except StopAsked:
+            pass
+        except KeyboardInterrupt:  # for a moment of its start, Ctrl-C belongs to Spark
+            self.received = signal.SIGINT
+        except OperatorError:
+            if self.received is None:
+                raise
 
     @property
     def exit_code(self) -> int:

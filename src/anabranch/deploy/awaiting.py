@@ -24,11 +24,11 @@ from anabranch.deploy.validate import Checked, check_draft
 from anabranch.errors import ConfigError, DeploymentError, StateError, StreamNotFound
 from anabranch.model.links import LinkFault
 from anabranch.model.names import is_name
+from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.syncing import sync
 from anabranch.transport.ports import (
     CopyPiece,
-    JournalRequest,
     PieceAnswer,
     PieceRequest,
     Push,
@@ -120,7 +120,7 @@ class Awaiting:
             "node": self._node.name,
             "query": None,
             "address": str(self._node.address),
-            "state": "waiting",
+            "state": NodeState.WAITING,
             "intake": "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": None,
@@ -157,12 +157,6 @@ class Awaiting:
         self._refuse()
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
-        self._refuse()
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        self._refuse()
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -11,6 +11,7 @@ from anabranch.deploy.plan import NodePlan, Plan, make_plan
 from anabranch.deploy.tables import load_tables
 from anabranch.deploy.validate import check_file
 from anabranch.errors import AnabranchError, DeploymentError, NodeUnreachable
+from anabranch.model.node_state import NodeState
 from anabranch.query.text import diagram_to_dict
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Role
@@ -42,7 +43,7 @@ def _reasons(named: Mapping[str, NodePlan], found: Found) -> Iterator[str]:
         said = found[name]
         if isinstance(said, AnabranchError):
             yield f"{name}: {said} Start it: anabranch node FILE {name}"
-        elif said["state"] != "waiting":
+        elif said["state"] != NodeState.WAITING:
             yield f"{name}: it runs the query {said['query']} already."
         elif said["node"] != name:
             yield f"{name}: the node at {node.address} is called {said['node']}."

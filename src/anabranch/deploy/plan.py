@@ -26,8 +26,8 @@ from anabranch.errors import DeploymentError
 from anabranch.model.links import Link
 from anabranch.model.names import lane_origin
 from anabranch.model.techniques import Technique
+from anabranch.node.part import needs_spark
 from anabranch.query.boxes import Arrow, Diagram, Source
-from anabranch.query.connectors import SparkFeed, SparkWriter
 from anabranch.query.graph import Stage, boxes_of, origins
 
 DEFAULT_MASTER = "local[*]"
@@ -116,7 +116,7 @@ class NodePlan:
     conf: Mapping[str, str]
     role: Role | None
     needs_spark: bool
-    """Whether it runs anything in Spark: a stage, or a feed or writer of Spark. An entry point alone does not."""
+    """As ``node.part`` decides it: an entry point alone does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -271,11 +271,6 @@ def _node_plan(
         master=table.spark.master or description.spark.master or DEFAULT_MASTER,
         conf={**description.spark.conf, **table.spark.conf},
         role=role,
-        needs_spark=role is not None and _needs_spark(role, queries[role.query].diagram),
+        needs_spark=role is not None
+        and needs_spark(queries[role.query].diagram, stages=role.stages, upstream=role.upstream, feeds=role.feeds),
     )
-
-
-def _needs_spark(role: Role, diagram: Diagram) -> bool:
-    feeds = any(isinstance(source.feed, SparkFeed) for source in diagram.sources if source.name in role.feeds)
-    writers = (writer for output in diagram.outputs if output.name in role.writers for writer in output.to)
-    return bool(role.stages) or feeds or any(isinstance(writer, SparkWriter) for writer in writers)

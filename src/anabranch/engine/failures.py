@@ -22,7 +22,7 @@ from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).disabled = True
-logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)  # what a batch raises is kept for failure()
+logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a batch raises is kept, and a lost JVM is told once
 
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+")
 
@@ -67,9 +67,12 @@ def root_cause(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     if java is None:
         return str(error)
-    while java.getCause() is not None:
-        java = java.getCause()
-    return str(java.toString())
+    with suppress(Py4JError, OSError):  # a JVM that is gone cannot be asked
+        while java.getCause() is not None:
+            java = java.getCause()
+        ours = str(java.getClass().getName()).startswith("anabranch.")  # the connector speaks in sentences
+        return str(java.getMessage() if ours else java.toString())
+    return "Spark does not answer."
 
 
 @contextmanager

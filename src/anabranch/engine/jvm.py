@@ -1,8 +1,10 @@
-"""The JVM of this process: started with its messages in a file, ended with its children.
+"""The JVM of this process: started with its messages in a file, ended with its children, forgotten when it died.
 
 Left to itself a JVM writes to our standard error: notes about its own start, and a traceback of every Python worker
 that was in the middle of an answer when its query was stopped. In a file, what matters can be told from what does not.
-It ignores Ctrl-C (PySpark sees to that, and its workers inherit it), so it is still there for a clean stop.
+
+There is one at a time. PySpark expects it to outlive the process, and keeps what belongs to it in variables of its
+classes: ``forget`` knows them all, so that after the death of one JVM another can be started.
 """
 
 from __future__ import annotations
@@ -10,14 +12,16 @@ from __future__ import annotations
 import re
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
-from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession, SQLContext
+
+from anabranch.engine import gateway
 
 MESSAGES_BYTES: Final = 1 << 20
 """Messages that are kept after they were read: enough for any crash report of a JVM."""
@@ -50,42 +54,76 @@ the same time, a line each in turn."""
 _JAVA_FRAME: Final = re.compile(r"\s+(at |\.\.\. \d+ more)")
 """A line of a Java stack trace: what was thrown is told by the lines between."""
 
+_process: subprocess.Popen[bytes] | None = None
 _messages: Path | None = None
 _read_bytes = 0
 _unfinished = b""
 _unfinished_since = 0.0
 
 
-def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
-    """Starts the JVM of this process, if there is none. Settings for its memory and options work only here."""
-    global _messages, _read_bytes
+def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callable[[], bool] = lambda: False) -> None:
+    """Starts the JVM of this process, if there is none. Settings for its memory and options work only here.
+
+    ``given_up`` is asked while it waits for the JVM, and ends that.
+    """
+    global _messages, _read_bytes, _process
     if SparkContext._gateway is not None:
         return
-    _messages, _read_bytes = messages, 0
-    conf = SparkConf().setAll(list(settings))
-    with messages.open("ab") as file:  # appending: it may be cut while the JVM writes
-        gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
-    SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    if _messages != messages or not messages.exists():
+        _messages, _read_bytes = messages, 0
+    settings = list(settings)
+    made = gateway.given_by_others()
+    if made is None:
+        with gateway.answer_file() as answer:
+            _process = gateway.spawn(settings, messages, answer)
+            try:
+                made = gateway.connected(_process, answer, given_up)
+            except BaseException:
+                gateway.kill(_process)
+                raise
+    SparkContext._ensure_initialized(gateway=made, conf=SparkConf().setAll(settings))
+
+
+def process() -> subprocess.Popen[bytes] | None:
+    """The process of the JVM that was started last; None if there was none, or it is not ours."""
+    return _process
+
+
+def is_gone() -> bool:
+    """Whether there was a JVM, and it has ended by itself."""
+    return _process is not None and _process.poll() is not None
+
+
+def forget() -> None:
+    """Makes PySpark forget its JVM, which is gone or about to go: what PySpark is asked next begins anew."""
+    global _process
+    context, known = SparkContext._active_spark_context, SparkContext._gateway
+    SparkContext._gateway = SparkContext._jvm = SparkContext._active_spark_context = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+    SQLContext._instantiatedContext = None
+    _process = None
+    if context is not None:
+        context._jsc = None
+        if context._accumulatorServer is not None:
+            context._accumulatorServer.shutdown()
+    if known is not None:
+        with suppress(Py4JError, OSError):
+            known.shutdown()  # and with it the server for calls from the JVM
 
 
 def end(wait_s: float) -> None:
     """Ends the JVM and waits for it, and then kills it. Its own children go with it."""
-    gateway = SparkContext._gateway
-    if gateway is None:
+    ended = _process
+    forget()
+    if ended is None:  # there was none, or it was there before us and stays
         return
-    SparkContext._gateway = SparkContext._jvm = None
-    with suppress(Py4JError, OSError):
-        gateway.shutdown()
-    process: subprocess.Popen[bytes] | None = gateway.proc
-    if process is None:  # it was there before us, and stays
-        return
-    if process.stdin is not None:
-        process.stdin.close()  # it lives as long as this pipe
+    if ended.stdin is not None:
+        with suppress(OSError):
+            ended.stdin.close()  # it lives as long as this pipe
     try:
-        process.wait(wait_s)
+        ended.wait(wait_s)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
+        gateway.kill(ended)
 
 
 def new_messages() -> list[str]:

@@ -2,18 +2,24 @@
 
 Spark calls back with each micro-batch on a thread of its own, and buries what that raises in a page of Java; here it is
 kept. What becomes of a batch, and which checkpoint is right, is decided by whoever starts the query.
+
+The JVM may be gone, or about to go, whenever it is asked. Then the query has ended, and that is all there is to say.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 from anabranch.engine.checkpoint import location
+from anabranch.errors import EngineError
 
 OnBatch = Callable[[DataFrame, int], None]
 
@@ -47,14 +53,19 @@ class CheckpointedQuery:
     def stop(self) -> None:
         """Ends the query; a batch under way may be cut and runs again at the next start."""
         if self.handle is not None:
-            self.handle.stop()
+            with suppress(Py4JError, PySparkException, OSError):  # a JVM that goes takes its queries with it
+                self.handle.stop()
 
     @property
     def running(self) -> bool:
-        return self.handle is not None and bool(self.handle.isActive)
+        with suppress(Py4JError, OSError):
+            return self.handle is not None and bool(self.handle.isActive)
+        return False
 
     def error(self) -> Exception | None:
         """Why the query ended by itself, if it did: what a batch raised, or what Spark says."""
-        if self.handle is None or self.handle.isActive:
+        if self.handle is None or self.running:
             return None
-        return self._raised or self.handle.exception()
+        with suppress(Py4JError, OSError):
+            return self._raised or self.handle.exception()
+        return EngineError("Spark does not answer.")

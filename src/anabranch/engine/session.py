@@ -12,7 +12,8 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,8 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch import limits
-from anabranch.engine import archive, jvm, workers
-from anabranch.engine.source import JournalSource
+from anabranch.engine import archive, connector, jvm, workers
 from anabranch.errors import ConfigError, EngineError
 
 REQUIRED: Final[Mapping[str, str]] = {
@@ -83,6 +83,8 @@ _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
 _SOCKET_DIRECTORY_BYTES: Final = 60
 """What Spark accepts as the directory of its sockets. It is less than what the system allows."""
+_MESSAGES: Final = "messages"
+_opening: Final = threading.Lock()
 _LOG_SETTINGS: Final = Path(__file__).with_name("log4j2.properties")
 
 
@@ -103,10 +105,9 @@ class SparkSettings:
                     remedy="Leave it out.",
                 )
         merged = {**DEFAULTS, **REQUIRED, "spark.driver.extraJavaOptions": JAVA_OPTIONS}
-        host = "127.0.0.1"
+        host = self.driver_host
         if self.is_cluster:
             self._check_host()
-            host = self.host
             merged["spark.executor.extraJavaOptions"] = JAVA_OPTIONS
         return {**merged, "spark.driver.host": host, "spark.driver.bindAddress": host, **self.conf}
 
@@ -114,6 +115,11 @@ class SparkSettings:
     def is_cluster(self) -> bool:
         """Whether the executors are other processes, perhaps on other machines."""
         return not self.master.startswith("local")
+
+    @property
+    def driver_host(self) -> str:
+        """Where driver and journals listen: what is not for other machines stays on loopback."""
+        return self.host if self.is_cluster else "127.0.0.1"
 
     def _check_host(self) -> None:
         """Executors read the journals from this address: it must mean this machine there too."""
@@ -125,8 +131,19 @@ class SparkSettings:
             )
 
 
-def open_session(settings: SparkSettings) -> SparkSession:
-    """The process's session, started if there is none."""
+def open_session(settings: SparkSettings, given_up: Callable[[], bool] = lambda: False) -> SparkSession:
+    """The process's session, started if there is none, or if its JVM has died.
+
+    Several nodes may ask at the same time: they get the same. ``given_up`` ends a start that nobody wants any more.
+    """
+    with _opening:
+        if jvm.is_gone():
+            jvm.forget()
+            _clear_scratch()
+        return _open(settings, given_up)
+
+
+def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession:
     scratch = _scratch()
     options = {
         **settings.effective(),
@@ -134,6 +151,8 @@ def open_session(settings: SparkSettings) -> SparkSession:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "tables"),
     }
+    # Not extraClassPath, which stands before Spark's jars: the class archive would no longer fit.
+    options["spark.jars"] = ",".join(filter(None, [str(connector.JAR), options.get("spark.jars")]))
     if not settings.is_cluster:  # executors elsewhere have other directories, and take their own for temporary files
         options |= worker_sockets(scratch)
     asked = options.get("spark.driver.extraJavaOptions", "")
@@ -145,7 +164,7 @@ def open_session(settings: SparkSettings) -> SparkSession:
         builder = builder.config(key, value)
     try:
         with _own_interrupt_handler(), workers.chosen(scratch, elsewhere=settings.is_cluster):
-            jvm.start(options.items(), scratch / "messages")
+            jvm.start(options.items(), scratch / _MESSAGES, given_up)
             session = builder.getOrCreate()
     except Exception as error:  # py4j and pyspark raise many kinds here; all mean the same to the caller
         raise EngineError(
@@ -153,16 +172,16 @@ def open_session(settings: SparkSettings) -> SparkSession:
             remedy="Check that Java 17 or 21 is installed (java -version) and that the master can be reached.",
         ) from error
     _share_environment_safely(session)
-    session.dataSource.register(JournalSource)
+    _let_accumulators_end(session)
     return session
 
 
 def _share_environment_safely(session: SparkSession) -> None:
     """Let the threads of several queries write to the environment of Python workers at once.
 
-    Spark gives every Python function the same map, and each query that opens a journal puts its settings into it, on
-    its own thread. In the ordinary HashMap two first writes at once can leave a wrong count, after which no task that
-    carries the map can be read by an executor (java.io.OptionalDataException), until the process ends.
+    Spark gives every Python function the same map, and each query with a window of tuples puts its settings into it,
+    on its own thread. In the ordinary HashMap two first writes at once can leave a wrong count, after which no task
+    that carries the map can be read by an executor (java.io.OptionalDataException), until the process ends.
     """
     context = session.sparkContext
     if isinstance(context.environment, dict):
@@ -170,6 +189,12 @@ def _share_environment_safely(session: SparkSession) -> None:
         for name, value in context.environment.items():
             shared.put(name, value)
         context.environment = shared
+
+
+def _let_accumulators_end(session: SparkSession) -> None:
+    """PySpark listens for sums that tasks make, of which we have none. When a JVM dies the connection ends in the
+    middle of a message, which would be told in a page on standard error."""
+    session.sparkContext._accumulatorServer.handle_error = lambda *_: None  # type: ignore[method-assign]
 
 
 def executors(session: SparkSession) -> int:
@@ -192,8 +217,9 @@ def worker_sockets(scratch: Path) -> dict[str, str]:
 def close_session(wait_s: float = limits.STOP_WAIT_S) -> None:
     """Ends the process's session and its JVM, if there is one: all nodes of the process must have stopped."""
     session = SparkSession._instantiatedSession  # getActiveSession knows only the session of this thread
-    if session is not None:
-        with suppress(Py4JError, OSError):  # a JVM that is gone already
+    if session is not None and not jvm.is_gone():
+        # A JVM that was told to stop before us may be gone in the middle of this, of which PySpark would warn.
+        with suppress(Py4JError, OSError), warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             session.stop()
     jvm.end(wait_s)
     shutil.rmtree(_scratch(), ignore_errors=True)
@@ -222,3 +248,10 @@ def _scratch() -> Path:
     mine = parent / f"{_SCRATCH}{os.getpid()}"
     mine.mkdir(exist_ok=True)
     return mine
+
+
+def _clear_scratch() -> None:
+    """What a JVM that died left there, except for its last words."""
+    for left in _scratch().iterdir():
+        if left.name != _MESSAGES:
+            shutil.rmtree(left, ignore_errors=True) if left.is_dir() else left.unlink(missing_ok=True)

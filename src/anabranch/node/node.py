@@ -24,7 +24,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from anabranch import failpoints, limits
+from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.errors import (
     AnabranchError,
@@ -37,6 +37,7 @@ from anabranch.errors import (
 )
 from anabranch.model.links import LinkFault
 from anabranch.model.names import internal_stream, late_stream
+from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
@@ -45,17 +46,18 @@ from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
+from anabranch.node.journals import Journals
 from anabranch.node.lane_replica import Sharing
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
 from anabranch.node.peers import Peers
-from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.reading import wire_batches
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
-from anabranch.node.stages import StageRunner
+from anabranch.node.stages import WATCH_S, StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
 from anabranch.node.synchronizing import Synchronizing
@@ -64,12 +66,11 @@ from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
-from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
+from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import (
     CopyPiece,
-    JournalRequest,
     PieceAnswer,
     PieceRequest,
     Push,
@@ -84,7 +85,6 @@ _spark_log: Final = logging.getLogger("anabranch.spark")
 """What the JVM and its Python workers say, beyond what every start says."""
 
 _WATCH_EVERY_S: Final = 0.1
-_TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
 
 
@@ -112,12 +112,14 @@ class Node:
         self._origins = all_origins(self.diagram)
         self.part: Final = part or Part.whole(self.diagram)
         self._stages: Final = self.part.stages
+        self._needs_spark: Final = self.part.needs_spark(self.diagram)
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._relays = relays
         self._route = direct if relays is None else relays.route
         self._port = self.settings.port
         self._server: FlightServer | None = None
+        self._journals: JournalServer | None = None
         self._session: Any = None
         self._spark_says: Callable[[], list[str]] = list
         self._lost: AnabranchError | None = None
@@ -166,6 +168,7 @@ class Node:
         self._ticks: dict[str, Due] = {}
         self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
+        self._trim_all_at = float("-inf")
         self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
 
@@ -245,6 +248,8 @@ class Node:
         for runner in self._runners.values():
             runner.stop(deadline)
         self._writing.stop()
+        if self._journals is not None:
+            self._journals.stop()
         if self._server is not None:
             self._server.stop()
         if self._synchronizing is not None:
@@ -324,22 +329,16 @@ class Node:
         if isinstance(entry, SharedEntryPoint):
             self._peers.add(entry)
 
-    @property
-    def _needs_spark(self) -> bool:
-        """An entry point that runs no stage needs none, unless a feed or a writer is Spark's, or types are to be found
-        out."""
-        fed = (source.feed for source in self.diagram.sources if source.name in self.part.feeds)
-        feeds = any(isinstance(feed, SparkFeed) for feed in fed)
-        return bool(self._stages or self.part.upstream) or feeds
-
     def _start_stages(self) -> None:
         session = None
         if self._needs_spark:
-            from anabranch.engine import jvm
+            from anabranch.engine import connector, jvm
             from anabranch.engine.session import SparkSettings, open_session
 
             self._spark_says = jvm.new_messages
             spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
+            journals = Journals(self._streams, self._runners, self._origins_of)
+            self._journals = JournalServer(journals, spark.driver_host, release=connector.release())
             session = self._session = open_session(spark)
         self._open_inlets(session)
         for stage in self._stages:
@@ -398,14 +397,16 @@ class Node:
         return executors(self._session)
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
+        from anabranch.engine.connector import JournalHost
         from anabranch.engine.run import StageRun
 
+        assert self._journals is not None
         inputs = {stream: self._streams.logs[stream][1] for stream in stage.inputs}
         run = StageRun(
             session,
             self.diagram,
             stage,
-            address=self.address,
+            journals=JournalHost(address=self._journals.address, token=self._journals.token),
             schemas={stream: log.spec.schema for stream, log in inputs.items()},
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
@@ -513,10 +514,9 @@ class Node:
             return NEVER
         for line in self._spark_says():
             _spark_log.warning(line)
-        if self._ready.is_set():  # before that, start() watches the stages itself
-            for runner in self._runners.values():
-                runner.watch(self._streams.say_punctuations)
-        return _WATCH_EVERY_S
+        if not self._ready.is_set():  # until then start() watches the stages itself
+            return _WATCH_EVERY_S
+        return min((runner.watch(self._streams.say_punctuations) for runner in self._runners.values()), default=WATCH_S)
 
     def _trim(self) -> float:
         self._watch_disk()
@@ -524,21 +524,25 @@ class Node:
             self._trim_streams()
             self._inlets.watch()
             self._snapshots.expire()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
     def _watch_rebuild(self) -> float:
         if self._ready.is_set() and self._rebuild_reason is not None:
             self._housekeeper.stop()
             self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
             self._rebuilding.start()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
     def _trim_streams(self) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
+        only_large = time.monotonic() < self._trim_all_at
         try:
-            self._streams.trim(list(self._runners.values()))
+            self._streams.trim(list(self._runners.values()), only_large=only_large)
         except DiskFull as error:
             self._intake_stopped = str(error)
+            return
+        if not only_large:
+            self._trim_all_at = time.monotonic() + limits.TRIM_ALL_EVERY_S
 
     def _watch_disk(self) -> None:
         if not self._disk_is_low():
@@ -603,29 +607,14 @@ class Node:
             raise faults_refused()
         self._relays.set(node, fault)
 
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        runner = self._runners.get(stage)
-        if runner is None or stream not in runner.stage.inputs:
-            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
-        if runner.punctuation_is_pending():
-            failpoints.reach("stage.punctuation_pending")
-        return runner.latest(stream, scan, after_seq, max_rows)
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        log = self._streams.find(request.stream)[1]
-        schema = journal_schema(log, request.columns)
-        return schema, journal_batches(log, self._origins_of(request.stream), request, schema)
-
     # --- looking in ------------------------------------------------------------------------------------------------
 
     def statistics(self) -> dict[str, Any]:
         """Everything worth showing: sources with their lanes, stages, links, and streams."""
-        state = "stopping" if self._stopping.is_set() else "running" if self._ready.is_set() else "starting"
-        state = "rebuilding" if self._rebuilding is not None else state
         return {
             "query": self.diagram.name,
             "address": self.address,
-            "state": "failed" if self.failure() else state,
+            "state": self._state(),
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": self._executors(),
@@ -644,6 +633,15 @@ class Node:
             "writers": self._writing.statistics(),
             "streams": {name: log.statistics() for name, (_, log) in list(self._streams.logs.items())},
         }
+
+    def _state(self) -> NodeState:
+        if self.failure():
+            return NodeState.FAILED
+        if self._rebuilding is not None:
+            return NodeState.REBUILDING
+        if self._stopping.is_set():
+            return NodeState.STOPPING
+        return NodeState.RUNNING if self._ready.is_set() else NodeState.STARTING
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""

@@ -5,12 +5,13 @@ A node on its own does everything. In a deployment each does its part; the plan 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from anabranch.model.names import lane_origin
 from anabranch.model.techniques import Technique
 from anabranch.query.boxes import Diagram
+from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, origins, stages
 
 
@@ -49,6 +50,9 @@ class Part:
         writes = frozenset(output.name for output in diagram.outputs)
         return cls(node="", stages=made, all_stages=made, entries=entries, feeds=entries, writes=writes)
 
+    def needs_spark(self, diagram: Diagram) -> bool:
+        return needs_spark(diagram, stages=self.stages, upstream=self.upstream, feeds=self.feeds)
+
     def origins(self, diagram: Diagram) -> dict[str, frozenset[str]]:
         """Per stream of the query, the origins that its tuples can have."""
         found = {
@@ -58,6 +62,15 @@ class Part:
         return found | {
             target.stream: origins(diagram, target.arrow) for stage in self.all_stages for target in stage.targets
         }
+
+
+def needs_spark(
+    diagram: Diagram, *, stages: Collection[Stage], upstream: Collection[str], feeds: Collection[str]
+) -> bool:
+    """Whether a node starts Spark: to run stages or a feed of Spark's, or to find out the types of what it reads from
+    other nodes. A node with writers has one of the first two; an entry point alone has neither."""
+    fed = any(isinstance(source.feed, SparkFeed) for source in diagram.sources if source.name in feeds)
+    return bool(stages) or bool(upstream) or fed
 
 
 Route = Callable[[str, str], str]

@@ -104,8 +104,10 @@ class RacingExperiment:
                 yield run
                 self._batch_ms[what] = run.batch_ms
             finally:
-                self._progress(f"{what}: stopping the nodes")
-                supervisor.stop(STOP_S)
+                try:
+                    self._progress(f"{what}: stopping the nodes")  # may raise again what ended it
+                finally:
+                    supervisor.stop(STOP_S)
 
 
 class _Run:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -15,14 +16,12 @@ from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
-from anabranch.model.selection import Selection, from_text, to_text
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
     CopyRequest,
     CopyReservation,
     Determinants,
-    JournalRequest,
     PeerPlaces,
     PieceAnswer,
     PieceRequest,
@@ -121,6 +120,13 @@ def table(message: Message, key: str) -> dict[str, object]:
     return value
 
 
+def tables(message: Message, key: str) -> list[dict[str, object]]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"A message needs {key!r} as a list of objects.", remedy="Use the Anabranch client.")
+    return value
+
+
 def optional_text(message: Message, key: str) -> str | None:
     return None if message.get(key) is None else text(message, key)
 
@@ -160,37 +166,6 @@ def read_ticket(request: ReadRequest) -> bytes:
             "reader": request.reader,
         }
     )
-
-
-def journal_ticket(request: JournalRequest) -> bytes:
-    return encode(
-        {
-            "journal": request.stream,
-            "after": request.after_seq,
-            "to": request.to_seq,
-            "columns": list(request.columns),
-            "rows": to_text(request.rows),
-        }
-    )
-
-
-def journal_request(message: Message) -> JournalRequest:
-    return JournalRequest(
-        stream=text(message, "journal"),
-        after_seq=number(message, "after"),
-        to_seq=number(message, "to"),
-        columns=texts(message, "columns"),
-        rows=_selection(text(message, "rows")),
-    )
-
-
-def _selection(value: str) -> Selection:
-    try:
-        return from_text(value)
-    except (ValueError, TypeError):
-        raise ConfigError(
-            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark asks this."
-        ) from None
 
 
 def read_request(message: Message) -> ReadRequest:
@@ -293,8 +268,8 @@ def copy_answer(schema: pa.Schema) -> CopyAnswer:
     )
 
 
-def acknowledgement_message(said: CopyAcknowledgement) -> Message:
-    return {"stream": said.stream} | _reader_place(said)
+def acknowledgements_message(said: Sequence[CopyAcknowledgement]) -> Message:
+    return {"held": [{"stream": each.stream} | _reader_place(each) for each in said]}
 
 
 def _reader_place(said: CopyRequest | CopyAcknowledgement) -> Message:
@@ -307,14 +282,17 @@ def _reader_place(said: CopyRequest | CopyAcknowledgement) -> Message:
     }
 
 
-def acknowledgement_of(message: Message) -> CopyAcknowledgement:
-    return CopyAcknowledgement(
-        stream=text(message, "stream"),
-        reader=text(message, "reader"),
-        life=text(message, "life"),
-        position=position(message, "position"),
-        punctuations=times(message, "punctuations"),
-    )
+def acknowledgements_of(message: Message) -> list[CopyAcknowledgement]:
+    return [
+        CopyAcknowledgement(
+            stream=text(each, "stream"),
+            reader=text(each, "reader"),
+            life=text(each, "life"),
+            position=position(each, "position"),
+            punctuations=times(each, "punctuations"),
+        )
+        for each in tables(message, "held")
+    ]
 
 
 def determinants_message(said: Determinants) -> Message:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.deploy.flow import Reading, circles, cuts, flow
+from anabranch.deploy.parts import part_of
 from anabranch.deploy.plan import NodePlan, Plan, Role, load_plan
 from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
@@ -139,17 +140,30 @@ def test_a_feed_runs_where_its_producer_is_at_home(tmp_path: Path) -> None:
     assert (role(made, "a").feeds, role(made, "b").feeds) == (("load",), ("ping",))
 
 
-def test_a_feed_or_a_writer_of_spark_needs_spark(tmp_path: Path) -> None:
+def test_a_feed_of_spark_and_a_node_that_only_writes_need_spark(tmp_path: Path) -> None:
     fed = plan(tmp_path, query=QUERY.replace('cpu double"', 'cpu double", feed: "spark:rate"'))
     assert fed.nodes["a"].needs_spark
     text = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "a"\n[queries.paths.place]')
-    for writer, needed in (("console", False), ("spark:parquet,path=x", True)):
+    for writer in ("console", "jsonl:x", "spark:parquet,path=x"):  # the types of what they write are Spark's to say
         query = QUERY.replace("quick: slow.1", f'quick: {{input: slow.1, to: "{writer}"}}')
         made = plan(tmp_path, text, query)
-        assert made.nodes["a"].needs_spark is needed
+        assert made.nodes["a"].needs_spark
         assert role(made, "a").upstream == {"quick": ("b", "c")}
         assert role(made, "b").readers["quick"] == ("a",)
         assert role(made, "a").writers == ("quick",)
+
+
+@pytest.mark.parametrize("writer", ["", "console", "jsonl:x", "spark:parquet,path=x"])
+@pytest.mark.parametrize("feed", ["", "generator", "spark:rate"])
+def test_what_a_node_is_said_to_need_is_what_it_starts(tmp_path: Path, writer: str, feed: str) -> None:
+    query = QUERY.replace('cpu double"', f'cpu double", feed: "{feed}"') if feed else QUERY
+    query = query.replace("quick: slow.1", f'quick: {{input: slow.1, to: "{writer}"}}') if writer else query
+    text = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "a"\n[queries.paths.place]')
+    made = plan(tmp_path, text if writer else GOOD, query)
+    said = {name: node.needs_spark for name, node in made.nodes.items()}
+    diagram = made.queries["paths"].diagram
+    assert said == {name: part_of(made, name).needs_spark(diagram) for name in made.nodes}
+    assert said == {"a": bool(writer) or feed.startswith("spark"), "b": True, "c": True, "d": True}
 
 
 def test_the_writers_of_an_output_with_one_copy_run_beside_it(tmp_path: Path) -> None:

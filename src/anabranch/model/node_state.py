@@ -1,0 +1,30 @@
+"""What a node says of itself as a whole, in one word or two, and what that means."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class NodeState(StrEnum):
+    """In ``status``, of a node and of a deployment."""
+
+    WAITING = "waiting"
+    STARTING = "starting"
+    RUNNING = "running"
+    REBUILDING = "rebuilding"
+    STOPPING = "stopping"
+    FAILED = "failed"
+
+    @property
+    def meaning(self) -> str:
+        return _MEANING[self]
+
+
+_MEANING = {
+    NodeState.WAITING: "for a query",
+    NodeState.STARTING: "takes rows, and serves what earlier runs wrote",
+    NodeState.RUNNING: "all stages have run",
+    NodeState.REBUILDING: "gets its state from a peer",
+    NodeState.STOPPING: "was told to",
+    NodeState.FAILED: "cannot go on",
+}

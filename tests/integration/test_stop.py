@@ -1,0 +1,81 @@
+"""Told to stop as service managers do it, at bad moments, a node stops cleanly, and the next start goes on exactly."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.chaos.processes import alive
+from tests.integration.foreground import Running, running
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.processes
+
+ROWS = 3_000
+QUERY = """
+query: counted
+boxes:
+  - source:
+      name: made
+      schema: n bigint
+      feed: {{generator: {{rate: 1500, rows: {rows}, seed: 5, columns: {{n: sequence}}}}}}
+  - filter: {{name: some, input: made, where: ["n % 3 = 0"]}}
+outputs:
+  some: {{input: some, to: "jsonl:{path}/some.jsonl"}}
+"""
+
+
+@pytest.fixture
+def query(tmp_path: Path) -> Path:
+    file = tmp_path / "q.yaml"
+    file.write_text(QUERY.format(path=tmp_path, rows=ROWS))
+    return file
+
+
+def written(file: Path) -> list[int]:
+    lines = (file.parent / "some.jsonl").read_text().splitlines(keepends=True)
+    return [json.loads(line)["n"] for line in lines if line.endswith("\n")]
+
+
+def expect_clean_stop(node: Running, code: int, signalled: Callable[[], None]) -> None:
+    children = node.children()
+    signalled()
+    node.process.send_signal(signal.SIGCONT)  # a node that stands at its failpoint goes on from there
+    assert node.wait_end() == code, (node.lines, node.errors)
+    assert node.lines[-1] == "stopped"
+    assert node.errors == ["", "stopping; Ctrl-C again ends it at once"]
+    wait_for(lambda: not [child for child in children if alive(child)], lambda: children)
+
+
+def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(query: Path, tmp_path: Path) -> None:
+    state, options = tmp_path / "state", ("--master", "local[2]", "--batch-rows", "300")
+
+    with running(query, state, *options, failpoint="stage.offsets_written:3") as node:  # in the middle of a batch
+        node.wait_stopped()
+        assert node.children()
+
+        def twice() -> None:
+            node.signal_all(signal.SIGTERM)
+            node.signal_all(signal.SIGTERM)
+
+        expect_clean_stop(node, 0, twice)
+
+    with running(query, state, *options) as node:  # while Spark starts
+        wait_for(lambda: any("starting Spark" in line for line in list(node.lines)))
+        wait_for(node.children)
+        expect_clean_stop(node, 0, lambda: node.signal_all(signal.SIGTERM))
+        assert not any(line.startswith("address:") for line in node.lines)
+
+    with running(query, state, *options, failpoint="stage.logged:2") as node:  # logged, and not committed by Spark
+        node.wait_stopped()
+        expect_clean_stop(node, 130, lambda: node.signal_all(signal.SIGINT))
+
+    with running(query, state, *options) as node:
+        expected = list(range(0, ROWS, 3))
+        wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors))
+        expect_clean_stop(node, 0, lambda: node.signal_group(signal.SIGTERM))
+    assert written(query) == expected
