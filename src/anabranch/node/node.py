@@ -43,7 +43,7 @@ from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
-from anabranch.node.housekeeper import NEVER, Housekeeper
+from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
 from anabranch.node.lane_replica import Sharing
@@ -164,6 +164,7 @@ class Node:
             self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
         )
         self._housekeeper = Housekeeper()
+        self._ticks: dict[str, Due] = {}
         self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
         self._trim_all_at = float("-inf")
@@ -311,6 +312,7 @@ class Node:
                 token=self._directory.life,
                 fed=source.feed is not None and source.name in self.part.feeds,
                 wake=self._peers.wake,
+                look=partial(self._look_within, source.name),
                 renew=self._streams.renew,
                 kept=self._streams.kept_readers,
                 rebuild=self._needs_rebuild,
@@ -491,8 +493,8 @@ class Node:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
-        for entry in self._entries.values():
-            self._housekeeper.add(partial(self._tick, entry))
+        for name, entry in self._entries.items():
+            self._ticks[name] = self._housekeeper.add(partial(self._tick, entry))
         for chore in (self._watch_stages, self._trim, self._watch_rebuild):
             self._housekeeper.add(chore)
         try:
@@ -502,8 +504,17 @@ class Node:
             self._housekeeping_error = error if isinstance(error, AnabranchError) else ours
 
     def _tick(self, entry: EntryPoint) -> float:
-        self._attempt(entry.tick)
-        return _WATCH_EVERY_S
+        try:
+            return entry.tick()
+        except DiskFull as error:
+            self._intake_stopped = str(error)
+            return limits.LOOK_S
+
+    def _look_within(self, source: str, seconds: float) -> None:
+        """The lanes of a source have to be looked after soon. The housekeeper begins with all of them."""
+        tick = self._ticks.get(source)
+        if tick is not None:
+            tick.within(seconds)
 
     def _watch_stages(self) -> float:
         if not self._needs_spark:
@@ -517,10 +528,7 @@ class Node:
     def _trim(self) -> float:
         self._watch_disk()
         if self._opened.is_set():
-            only_large = time.monotonic() < self._trim_all_at
-            self._attempt(lambda: self._streams.trim(list(self._runners.values()), only_large=only_large))
-            if not only_large:
-                self._trim_all_at = time.monotonic() + limits.TRIM_ALL_EVERY_S
+            self._trim_streams()
             self._inlets.watch()
             self._snapshots.expire()
         return limits.TRIM_EVERY_S
@@ -532,12 +540,15 @@ class Node:
             self._rebuilding.start()
         return limits.TRIM_EVERY_S
 
-    def _attempt(self, step: Callable[[], None]) -> None:
+    def _trim_streams(self) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
+        only_large = time.monotonic() < self._trim_all_at
         try:
-            step()
+            self._streams.trim(list(self._runners.values()), only_large=only_large)
         except DiskFull as error:
             self._intake_stopped = str(error)
+        if not only_large:
+            self._trim_all_at = time.monotonic() + limits.TRIM_ALL_EVERY_S
 
     def _watch_disk(self) -> None:
         if not self._disk_is_low():
