@@ -20,6 +20,9 @@ JAR: Final = Path(__file__).with_name("connector.jar")
 SOURCE: Final = "anabranch.JournalSource"
 """The format of a journal, for ``spark.readStream``."""
 
+LOCAL_FILES: Final = "anabranch.LocalFiles"
+"""The file system of this machine for Spark: checkpoint files without a process for each of them."""
+
 _VERSION: Final = re.compile(rb"^Implementation-Version: (\w+)", re.MULTILINE)
 
 

@@ -66,6 +66,8 @@ def start(settings: Iterable[tuple[str, str]], messages: Path) -> None:
     with messages.open("ab") as file:  # appending: it may be cut while the JVM writes
         gateway = launch_gateway(conf, {"stdout": file, "stderr": file})  # type: ignore[no-untyped-call]
     SparkContext._ensure_initialized(gateway=gateway, conf=conf)
+    # What looked for the jars has opened Hadoop's own file system, which would be kept for all that follows.
+    gateway.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
 
 def end(wait_s: float) -> None:
