@@ -73,6 +73,7 @@ def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callabl
         _messages, _read_bytes = messages, 0
     settings = list(settings)
     made = gateway.given_by_others()
+    is_ours = made is None
     if made is None:
         with gateway.answer_file() as answer:
             _process = gateway.spawn(settings, messages, answer)
@@ -82,6 +83,8 @@ def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callabl
                 gateway.kill(_process)
                 raise
     SparkContext._ensure_initialized(gateway=made, conf=SparkConf().setAll(settings))
+    if is_ours:  # what looked for the jars has opened Hadoop's own file system, which would be kept for all that follows
+        made.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
 
 def process() -> subprocess.Popen[bytes] | None:

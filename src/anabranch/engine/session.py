@@ -160,6 +160,8 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
     shared = "" if "Archive" in asked else archive.using()
     options["spark.driver.extraJavaOptions"] = f"{asked} {ours} {shared}"
     builder = SparkSession.builder
+    if not settings.is_cluster:  # not among the options that start the JVM: its classes are not there yet
+        builder = builder.config("spark.hadoop.fs.file.impl", connector.LOCAL_FILES)
     for key, value in options.items():
         builder = builder.config(key, value)
     try:
