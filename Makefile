@@ -12,7 +12,7 @@ SEEDS   ?= 1000
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format connector docs sim chaos chaos-single fuzz backlog test-long clean
+.PHONY: help setup demo test check format connector docs sim chaos chaos-single pauses fuzz backlog test-long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -59,6 +59,10 @@ chaos: setup ## Ten minutes of random faults to replicas that race, and compare;
 
 chaos-single: setup ## Kill a running node twenty times and compare its output with an undisturbed run
 	@$(WITH_JAVA) $(BIN)/python -m tests.chaos.single
+
+pauses: ROUNDS ?= 20
+pauses: $(STAMP) ## Let entry points sleep in turn, twenty rounds, and see that every lane takes rows again; no Spark
+	@$(BIN)/python -m tests.chaos.pauses --rounds $(ROUNDS)
 
 fuzz: setup ## Random diagrams on Spark against the reference; MINUTES=30, or as many as you say
 	@$(WITH_JAVA) $(BIN)/python -m tests.fuzz --minutes $(MINUTES)

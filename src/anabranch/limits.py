@@ -214,7 +214,7 @@ once in ``DIGEST_INTERVAL_US`` where all is well."""
 HEARTBEAT_S: Final = 0.5
 """How often an entry point reminds a peer of what it owes it, or is owed."""
 
-RELEASE_NEWS_S: Final = 0.05
+RELEASE_NEWS_S: Final = 0.15
 """How long the news that an entry is released may wait for the next entry, to go with it: what follows shows rows this
 much later than who leads, and half of the letters are saved where rows come in a stream."""
 

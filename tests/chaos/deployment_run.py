@@ -38,7 +38,7 @@ AFTERMATH = 5 * ENTRIES_S
 TICK_S = 0.1
 TELL_S = 20.0
 
-AHEAD = 6
+AHEAD = 7
 """Faults that are looked at: as many as there are kinds."""
 
 

@@ -29,13 +29,14 @@ LASTS: Final[Mapping[str, tuple[int, int]]] = {
     "kill": (1 * ENTRIES_S, 15 * ENTRIES_S),
     "lose disk": (1 * ENTRIES_S, 15 * ENTRIES_S),
     "pause": (2 * ENTRIES_S, 12 * ENTRIES_S),
+    "starve": (4 * ENTRIES_S, 15 * ENTRIES_S),
     "cut": (3 * ENTRIES_S, 35 * ENTRIES_S),  # at times longer than a connection may be silent: 30 s
     "delay": (5 * ENTRIES_S, 20 * ENTRIES_S),
     "slow": (5 * ENTRIES_S, 20 * ENTRIES_S),
 }
 """Every kind, and how many entries it may last."""
 
-ON_NODES: Final = ("kill", "lose disk", "pause")
+ON_NODES: Final = ("kill", "lose disk", "pause", "starve")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

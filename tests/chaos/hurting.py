@@ -18,6 +18,9 @@ from anabranch.model.links import Heal, LinkFault
 from tests.chaos.fault_plan import Fault, Layout
 from tests.chaos.health import why_not_back
 
+STARVED_S, FED_S = 1.0, 0.05
+"""How long a node that starves gets no time, and how much it gets then."""
+
 LOOK_S = 1.0
 """How often the nodes are asked how they are: each question costs them a moment."""
 
@@ -34,6 +37,8 @@ class Wound:
     """When a node that was started again ran."""
     lacks: str | None = None
     """What was still missing at the last look."""
+    fed_s: float = 0.0
+    """When a node that starves last got some time."""
 
 
 @dataclass(slots=True)
@@ -68,7 +73,7 @@ class Hurting:
         match fault.kind:
             case "kill" | "lose disk":
                 self.nodes.kill(*fault.where)
-            case "pause":
+            case "pause" | "starve":
                 self.nodes.pause(*fault.where)
             case _:
                 assert fault.link is not None
@@ -82,6 +87,8 @@ class Hurting:
         for wound in self._wounds:
             if wound.healed_s is None and pushed >= wound.began + wound.fault.lasts:
                 self._heal(wound)
+            elif wound.healed_s is None and wound.fault.kind == "starve":
+                self._feed(wound)
         if time.monotonic() >= self._looked_s + LOOK_S:
             self._look()
             self._looked_s = time.monotonic()
@@ -100,11 +107,20 @@ class Hurting:
         match fault.kind:
             case "kill" | "lose disk":
                 self.nodes.restart(*fault.where, lose_disk=fault.kind == "lose disk")
-            case "pause":
+            case "pause" | "starve":
                 self.nodes.resume(*fault.where)
             case _:
                 self._fault_link(fault, Heal())
         wound.healed_s = time.monotonic()
+
+    def _feed(self, wound: Wound) -> None:
+        """A moment, once a second, for a node that starves: it does a little of all that has piled up."""
+        if time.monotonic() < wound.fed_s + STARVED_S:
+            return
+        self.nodes.resume(*wound.fault.where)
+        time.sleep(FED_S)
+        self.nodes.pause(*wound.fault.where)
+        wound.fed_s = time.monotonic()
 
     def _fault_link(self, fault: Fault, link: LinkFault) -> None:
         one, other = fault.where

@@ -25,8 +25,12 @@ KILLS = 3
 
 
 class Processes:
-    def __init__(self, directory: Path) -> None:
+    """``owned`` says that their lane is one of plain clients, not of a named producer."""
+
+    def __init__(self, directory: Path, *, owned: bool = False) -> None:
         self._directory = directory
+        self._producers = "" if owned else "p"
+        self._origin = "events/0" if owned else "events/p"
         self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -39,8 +43,14 @@ class Processes:
         command = [sys.executable, "-m", "tests.integration.entry_point_process"]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
         self._running[name] = subprocess.Popen(
-            [*command, str(self._directory / name), name, *ports], stdin=subprocess.PIPE, env=environment, cwd=ROOT
+            [*command, str(self._directory / name), name, self._producers, *ports],
+            stdin=subprocess.PIPE,
+            env=environment,
+            cwd=ROOT,
         )
+
+    def pid(self, name: str) -> int:
+        return self._running[name].pid
 
     def kill(self, name: str) -> None:
         process = self._running.pop(name)
@@ -53,7 +63,7 @@ class Processes:
             for address in self.addresses.values():
                 with Client(address) as client:
                     sources: Any = client.status()["sources"]
-                if sources["events"]["lanes"]["events/p"]["shared"]["state"] == "beginning":
+                if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
                     return False
             return True
         return False
@@ -70,8 +80,8 @@ class Processes:
 
 
 @contextmanager
-def processes(directory: Path) -> Iterator[Processes]:
-    made = Processes(directory)
+def processes(directory: Path, *, owned: bool = False) -> Iterator[Processes]:
+    made = Processes(directory, owned=owned)
     try:
         for name in NAMES:
             made.start(name)

@@ -17,12 +17,10 @@ from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
 from anabranch.transport.ports import EntryKind, Push, Registration
 from anabranch.transport.producer import stamped
+from anabranch.transport.retry import BACKOFF_S
 
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
-
-RETRY_S: Final = 1.0
-"""How long a feed waits before it offers rows again for which there was no room."""
 
 
 def producer_of(source: Source) -> str:
@@ -74,6 +72,7 @@ class Pushing:
             count=count,
             rows=rows,
         )
+        tries = 0
         while not self._stopping.is_set():
             try:
                 if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
@@ -81,7 +80,8 @@ class Pushing:
                 self.entry.push(push)
             except (Overloaded, DiskFull, NodeUnreachable, NotLeading) as error:
                 self.waits_for = error
-                self._stopping.wait(RETRY_S)
+                self._stopping.wait(_wait_s(tries))
+                tries += 1
             else:
                 self.waits_for = None
                 self.next += count
@@ -89,13 +89,20 @@ class Pushing:
         return False
 
     def _register(self) -> Registration:
+        tries = 0
         while True:
             try:
                 registration = self.entry.register(self.producer)
             except (NodeUnreachable, NotLeading) as error:
                 self.waits_for = error
-                if self._stopping.wait(RETRY_S):
+                if self._stopping.wait(_wait_s(tries)):
                     raise
+                tries += 1
             else:
                 self.waits_for = None
                 return registration
+
+
+def _wait_s(tries: int) -> float:
+    """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
+    return BACKOFF_S[min(tries, len(BACKOFF_S) - 2)]

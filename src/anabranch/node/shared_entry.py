@@ -216,6 +216,7 @@ class SharedEntryPoint(EntryPoint):
         may_ask = takes_along or (speaks_here and not replica.leader_lives())
         if replica.copy.learns or not may_ask:
             raise self._not_leading(name)
+        self._refuse_outdated(name, event)
         replica.client_came(takes_over=takes_along)
 
         def is_clear() -> bool:
@@ -224,6 +225,18 @@ class SharedEntryPoint(EntryPoint):
 
         self._changed.wait_for(is_clear, limits.LEAD_WAIT_S)
         return replica
+
+    def _refuse_outdated(self, name: str, event: Event) -> None:
+        """A producer that was replaced does not take the lane from the one that replaced it."""
+        if not isinstance(event, ProducerRegistered) or event.session is None:
+            return
+        slot = self._slots[name]
+        known = slot.state.producers.get(event.producer)
+        if known is not None and known.session > event.session:
+            _, actions = slot.lane.handle(slot.state, event)
+            for action in actions:
+                if isinstance(action, Refuse):
+                    raise action.error()
 
     def _not_leading(self, name: str) -> NotLeading:
         where = f"Lane {name!r} of source {self.source.name!r}"

@@ -13,6 +13,7 @@ from typing import Any, Final
 from anabranch.sim import messages as say
 from anabranch.sim.network import Network
 from anabranch.sim.observer import Observer
+from anabranch.sim.outside import Outside
 from anabranch.sim.producer import LOOK_US, PATIENCE_US
 from anabranch.sim.world import World
 
@@ -23,7 +24,7 @@ RENEWED: Final = 1_000
 """More than any value of a column: rows after a restart have others."""
 
 
-class PlainClient:
+class PlainClient(Outside):
     """The rows of one client, each with the time before which it is not sent; the first has number 1."""
 
     def __init__(
@@ -36,12 +37,12 @@ class PlainClient:
         entry_points: Sequence[str],
         rows: Sequence[tuple[int, say.Row]],
     ) -> None:
+        super().__init__(world)
         self.name = name
         self.origin = origin
         self.dead = False
         self.said: Final[list[list[say.Row]]] = [[row] for _, row in rows]
         """Per number, what was ever said under it: after a restart it is something else."""
-        self._world = world
         self._network = network
         self._observer = observer
         self._entry_points = list(entry_points)
@@ -54,29 +55,15 @@ class PlainClient:
         self.accepted = 0
         """The last number that was answered."""
         self._heard_us = 0
-        self._progress_us = 0
         self._restarts = 0
-        self._asleep = False
         network.attach(name, self._receive, lambda _: None)
 
     def start(self) -> None:
         self._register()
         self._look()
 
-    @property
-    def waits_since_us(self) -> int | None:
-        """Since when it has had something to say that nobody took."""
-        if self.done or self._asleep or self._times[self.accepted] > self._world.now_us:
-            return None
-        return max(self._times[self.accepted], self._progress_us)
-
-    def sleep(self) -> None:
-        """It does nothing, and hears nothing, until it wakes up."""
-        self._asleep = True
-
-    def wake(self) -> None:
-        self._asleep = False
-        self._progress_us = self._world.now_us
+    def _due_us(self) -> int | None:
+        return None if self.done else self._times[self.accepted]
 
     def die(self) -> None:
         self.dead = True
@@ -89,18 +76,13 @@ class PlainClient:
         self._network.leave(self.name)
         self._restarts += 1
         self._rows_are_new = True
-        self._progress_us = self._world.now_us
+        self._goes_on()
         self._session = self._welcomed_by = None
         self._go_elsewhere()
 
     @property
     def entry_point(self) -> str:
         return self._entry_points[0]
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """The entry points without which it cannot be heard."""
-        return ()
 
     @property
     def done(self) -> bool:
@@ -155,11 +137,12 @@ class PlainClient:
                 self._welcomed(message)
             case say.Accepted():
                 if message.through > self.accepted:
-                    self.accepted, self._progress_us = message.through, self._world.now_us
+                    self.accepted = message.through
+                    self._goes_on()
                 self._next = max(self._next, self.accepted + 1)
             case say.Held():
                 self._next = min(self._next, message.following)
-                self._progress_us = self._world.now_us
+                self._goes_on()
                 return
             case say.Refused():
                 self._registered = False

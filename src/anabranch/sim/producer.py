@@ -12,6 +12,7 @@ from typing import Any, Final
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.network import Network
+from anabranch.sim.outside import Outside
 from anabranch.sim.world import MS, World
 
 PATIENCE_US: Final = 1_200 * MS
@@ -23,7 +24,7 @@ RENEWED: Final = 1_000
 LOOK_US: Final = 100 * MS
 
 
-class Producer:
+class Producer(Outside):
     """The entries of one lane, each with the time before which it is not sent.
 
     ``first`` is the place of the first of them; None for whoever has no place of its own, and takes the next one.
@@ -40,10 +41,10 @@ class Producer:
         *,
         first: int | None = 1,
     ) -> None:
+        super().__init__(world)
         self.name = name
         self.origin = origin
         self.dead = False
-        self._world = world
         self._network = network
         self._entry_points = list(entry_points)
         self._entries = list(entries)
@@ -52,31 +53,18 @@ class Producer:
         self._accepted = 0
         self._registered = False
         self._heard_us = 0
-        self._progress_us = 0
         self._restarts = 0
         self._rows_are_new = False
-        self._asleep = False
         network.attach(name, self._receive, lambda _: None)
 
     def start(self) -> None:
         self._register()
         self._look()
 
-    @property
-    def waits_since_us(self) -> int | None:
-        """Since when it has had something to say that nobody took."""
-        if self.done or self._first is None or self._asleep:
+    def _due_us(self) -> int | None:
+        if self.done or self._first is None:
             return None
-        due_us = self._entries[max(self._accepted, self._first - 1) + 1 - self._first][0]
-        return max(due_us, self._progress_us) if due_us <= self._world.now_us else None
-
-    def sleep(self) -> None:
-        """It does nothing, and hears nothing, until it wakes up."""
-        self._asleep = True
-
-    def wake(self) -> None:
-        self._asleep = False
-        self._progress_us = self._world.now_us
+        return self._entries[max(self._accepted, self._first - 1) + 1 - self._first][0]
 
     def die(self) -> None:
         """It says no more; what was not accepted may be kept or not."""
@@ -90,7 +78,7 @@ class Producer:
         self._network.leave(self.name)
         self._restarts += 1
         self._rows_are_new = True
-        self._progress_us = self._world.now_us
+        self._goes_on()
         self._entry_points.append(self._entry_points.pop(0))
         self._register()
 
@@ -100,7 +88,6 @@ class Producer:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """The entry points without which it cannot be heard: a feed asks only its own."""
         return tuple(self._entry_points) if len(self._entry_points) == 1 else ()
 
     @property
@@ -156,12 +143,13 @@ class Producer:
                 self._push()
             case say.Accepted():
                 if message.through > self._accepted:
-                    self._accepted, self._progress_us = message.through, self._world.now_us
+                    self._accepted = message.through
+                    self._goes_on()
                 if self._registered:
                     self._push()
             case say.Held():
                 self._next = min(self._next, message.following)
-                self._progress_us = self._world.now_us
+                self._goes_on()
             case say.Refused():
                 self._registered = False
                 self._heard_us = self._world.now_us - PATIENCE_US // 2

@@ -16,7 +16,7 @@ from anabranch.storage.connection import Connect, one_row
 from anabranch.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
-FORMAT: Final = 4
+FORMAT: Final = 5
 PAGE_BYTES: Final = 16 << 10
 
 SCHEMA: Final = (

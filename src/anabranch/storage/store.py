@@ -48,6 +48,7 @@ class Store:
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._closed = False
+        self._wal = format.wal_path(self.path)
         self._wal_bytes_allowed = WAL_BYTES
         self._stolen = False
         try:
@@ -181,14 +182,17 @@ class Store:
 
         The commit is done: if this fails for want of room, the next commit tries again.
         """
-        wal = format.wal_path(self.path)
-        size = wal.stat().st_size if wal.exists() else 0
-        if size <= self._wal_bytes_allowed:
+        if self._wal_bytes() <= self._wal_bytes_allowed:
             return
         with suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        size = wal.stat().st_size if wal.exists() else 0
-        self._wal_bytes_allowed = size + WAL_BYTES
+        self._wal_bytes_allowed = self._wal_bytes() + WAL_BYTES
+
+    def _wal_bytes(self) -> int:
+        try:
+            return self._wal.stat().st_size
+        except FileNotFoundError:
+            return 0
 
 
 def _files(connection: Connection) -> dict[str, int]:

@@ -44,6 +44,10 @@ from anabranch.transport.ports import (
 TIMEOUT_S: Final = 10.0
 """How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
 
+LETTER_S: Final = 2.5
+"""How long an entry point waits for the answer to a letter, and a second more for each MB in it: one that sleeps is to
+be found again soon after it woke up."""
+
 KEEPALIVE_MS: Final = 20_000
 """How long a connection with an open call may be silent before it is tested. Not shorter: a gRPC server cuts a client
 that pings more than a few times while it has nothing to say, and a push may wait for room for half a minute."""
@@ -101,11 +105,11 @@ class Client:
         with self._errors():
             return [_stream_info(info) for info in self._client.list_flights(options=self._options())]
 
-    def stream(self, name: str) -> StreamInfo:
+    def stream(self, name: str, *, within_s: float | None = None) -> StreamInfo:
         """One stream; ``StreamNotFound`` names those there are."""
         with self._errors():
             descriptor = flight.FlightDescriptor.for_path(name)
-            return _stream_info(self._client.get_flight_info(descriptor, self._options()))
+            return _stream_info(self._client.get_flight_info(descriptor, self._options(within_s)))
 
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
@@ -123,18 +127,20 @@ class Client:
 
     # --- sources ---------------------------------------------------------------------------------------------------
 
-    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
+    def register(
+        self, source: str, producer: str, session: int | None = None, *, within_s: float | None = None
+    ) -> Registration:
         """A new session, or the old one, which then goes on at this node."""
         body: wire.Message = {"source": source, "producer": producer, "session": session}
-        return wire.registration_of(self._act("register", body))
+        return wire.registration_of(self._act("register", body, within_s))
 
-    def push(self, push: Push, *, room_s: float = limits.PUSH_WAIT_S) -> PushAnswer:
+    def push(self, push: Push, *, within_s: float | None = None) -> PushAnswer:
         """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are.
 
-        The node itself may wait for room before it answers; ``room_s`` says how long it is let.
+        The node itself may wait for room before it answers; where ``within_s`` is not given, it is let.
         """
         schema = push.rows.schema if push.rows is not None else pa.schema([])
-        options = self._options(self.timeout_s + room_s)
+        options = self._options(self.timeout_s + limits.PUSH_WAIT_S if within_s is None else within_s)
         descriptor = flight.FlightDescriptor.for_path(push.source)
         return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
 
@@ -192,10 +198,11 @@ class Client:
         """What another entry point answers, durably."""
         said, bodies = letters.letter(sender, messages)
         descriptor = flight.FlightDescriptor.for_command(letters.LETTER)
-        return letters.answers_of(self._put(descriptor, letters.BODIES, said, bodies, self._options()))
+        options = self._options(LETTER_S + bodies.nbytes / 1_000_000)
+        return letters.answers_of(self._put(descriptor, letters.BODIES, said, bodies, options))
 
     def greet(self, greeting: letters.Greeting) -> Roll:
-        return letters.roll_of(self._act("greet", letters.greeting_message(greeting)))
+        return letters.roll_of(self._act("greet", letters.greeting_message(greeting), LETTER_S))
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
@@ -223,9 +230,9 @@ class Client:
         check(answer is not None, f"The node at {self._called} neither accepted nor refused a push.")
         return wire.decode(answer.to_pybytes())
 
-    def _act(self, name: str, body: wire.Message) -> wire.Message:
+    def _act(self, name: str, body: wire.Message, within_s: float | None = None) -> wire.Message:
         with self._errors():
-            results = list(self._client.do_action(flight.Action(name, wire.encode(body)), self._options()))
+            results = list(self._client.do_action(flight.Action(name, wire.encode(body)), self._options(within_s)))
         check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {name}.")
         return wire.decode(results[0].body.to_pybytes())
 

@@ -17,7 +17,6 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, Overloaded, PushRefused, check
-from anabranch.limits import PUSH_WAIT_S
 from anabranch.model.header import STIME
 from anabranch.model.times import from_datetime
 from anabranch.transport.client import Client
@@ -25,6 +24,10 @@ from anabranch.transport.ports import EntryKind, Push, PushAnswer, Registration
 from anabranch.transport.retry import DEADLINE_S, Retry
 from anabranch.transport.rows import Rows, to_batches
 from anabranch.transport.wire import TIMESTAMP
+
+ATTEMPT_S: Final = 2.5
+"""How long one of several entry points may take to answer at first, before the next is tried: it says by itself within
+``LEAD_WAIT_S`` that it does not lead. Twice as long in each round, for those that are far away or slow."""
 
 
 def wall_clock_us() -> int:
@@ -106,13 +109,21 @@ class Producer:
         retry = Retry(self._deadline_s)
         while True:
             try:
-                return self._client.register(self.source, self.name)
+                return self._client.register(self.source, self.name, within_s=self._within_s)
             except (NodeUnreachable, NotLeading) as error:
                 self._go_to_next(error, retry)
 
     @property
     def _client(self) -> Client:
         return self._clients[0]
+
+    @property
+    def _within_s(self) -> float | None:
+        """How long an entry point may take to answer before the next is tried: longer in each round."""
+        if len(self._clients) == 1:
+            return None
+        rounds = self._tried // len(self._clients)
+        return min(ATTEMPT_S * (1 << min(rounds, 8)), max(ATTEMPT_S, self._client.timeout_s))
 
     def _go_to_next(self, error: NodeUnreachable | NotLeading, retry: Retry) -> None:
         """All are tried before there is a wait."""
@@ -151,12 +162,14 @@ class Producer:
     def _send_until_answered(self, push: Push) -> PushAnswer:
         retry = Retry(self._deadline_s)
         moved = False
-        room_s = PUSH_WAIT_S if len(self._clients) == 1 else 0.0
+        self._tried = 0
         while True:
             try:
                 if moved:
-                    self._client.register(self.source, self.name, self.registration.session)
-                return self._client.push(push, room_s=room_s)
+                    session = self.registration.session
+                    self._client.register(self.source, self.name, session, within_s=self._within_s)
+                    moved = False
+                return self._client.push(push, within_s=self._within_s)
             except Overloaded as error:
                 retry.wait_after(error)
             except (NodeUnreachable, NotLeading) as error:

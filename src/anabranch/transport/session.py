@@ -20,11 +20,12 @@ from typing import Final, Literal, Self, overload
 import pyarrow as pa
 
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, PushRefused
+from anabranch.limits import LEAD_WAIT_S, RELEASE_WAIT_S
 from anabranch.model.position import Position
 from anabranch.transport.client import TIMEOUT_S, Client
 from anabranch.transport.ordering import OrderedSubscription
 from anabranch.transport.ports import Push, PushAnswer, StreamInfo
-from anabranch.transport.producer import Producer, added, rebased
+from anabranch.transport.producer import ATTEMPT_S, Producer, added, rebased
 from anabranch.transport.racing import Place, RacingSubscription
 from anabranch.transport.retry import DEADLINE_S, Retry
 from anabranch.transport.rows import Rows, to_batches
@@ -94,19 +95,23 @@ class _Entering:
         """The columns that rows of a source have; the first entry point that answers says it."""
         for _ in self.clients[1:]:
             try:
-                return data_schema(self._pushes_to.stream(source).schema)
+                return data_schema(self._pushes_to.stream(source, within_s=ATTEMPT_S).schema)
             except NodeUnreachable:
                 self._turn_to_next()
         return data_schema(self._pushes_to.stream(source).schema)
 
     def _push(self, push: Push) -> PushAnswer:
         retry = Retry(DEADLINE_S if len(self.clients) > 1 else 0.0)
+        within_s = LEAD_WAIT_S + RELEASE_WAIT_S if len(self.clients) > 1 else None  # one that lives answers by then
+        tried = 0
         while True:
             try:
-                return self._pushes_to.push(push)
+                return self._pushes_to.push(push, within_s=within_s)
             except NotLeading as error:  # nothing was kept
                 self._turn_to_next()
-                retry.wait_after(error)
+                tried += 1
+                if tried % len(self.clients) == 0:  # all are tried before there is a wait
+                    retry.wait_after(error)
 
     def _turn_to_next(self) -> None:
         at = self.clients.index(self._pushes_to)

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from anabranch.errors import ConfigError
-from anabranch.node import pushing
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query
@@ -114,7 +113,6 @@ def test_another_feed_may_go_on_with_an_old_state_directory(tmp_path: Path) -> N
 def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "RETRY_S", 0.02)
     monkeypatch.setattr("anabranch.limits.PUSH_WAIT_S", 0.05)
     node = node_with(tmp_path / "state", "generator:rate=max,x=sequence", settings=NodeSettings(log_bytes=200_000))
     with node:

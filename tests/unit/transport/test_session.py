@@ -90,10 +90,10 @@ def test_a_large_push_goes_in_batches_and_a_refusal_counts_rows_over_all(
 def test_a_plain_push_that_gets_no_answer_says_what_is_not_known(server: FlightServer) -> None:
     with connect(server.address) as connection:
 
-        def lose(push: Push) -> PushAnswer:
+        def lose(push: Push, *, within_s: float | None = None) -> PushAnswer:
             raise NodeUnreachable("Gone.")
 
-        connection.client.push = lose  # type: ignore[assignment, method-assign]
+        connection.client.push = lose  # type: ignore[method-assign]
         with pytest.raises(NodeUnreachable, match=r"0 rows are durable; of the next 1 it is not known.*producer name"):
             connection.push("ping", pings(1))
 
@@ -167,7 +167,7 @@ def test_an_answer_that_was_lost_is_asked_for_again_without_harm(client: Client,
     producer = Producer(client, "ping", "p")
     real, answers = client.push, iter([NodeUnreachable("The answer was lost."), None])
 
-    def push_and_lose(push: Push, **waits: float) -> PushAnswer:
+    def push_and_lose(push: Push, *, within_s: float | None = None) -> PushAnswer:
         answer, lost = real(push), next(answers)
         if lost is not None:
             raise lost
