@@ -83,7 +83,9 @@ def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callabl
                 gateway.kill(_process)
                 raise
     SparkContext._ensure_initialized(gateway=made, conf=SparkConf().setAll(settings))
-    if is_ours:  # what looked for the jars has opened Hadoop's own file system, which would be kept for all that follows
+    if (
+        is_ours
+    ):  # what looked for the jars has opened Hadoop's own file system, which would be kept for all that follows
         made.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
 
