@@ -40,6 +40,9 @@ class Inlets:
         self._followers: dict[str, list[CopyFollower]] = {}
         self._orphaned_since: float | None = None
 
+    def __contains__(self, stream: str) -> bool:
+        return stream in self._inlets
+
     def open(self, store: Store, journal: Log) -> None:
         """Begins to follow the copies of a stream into its journal."""
         stream = journal.name
