@@ -4,6 +4,7 @@ PYTHON ?= python3
 BIN    := .venv/bin
 STAMP  := .venv/.ready
 FAST   := .venv/.prepared
+JAR    := src/anabranch/engine/connector.jar
 
 MINUTES ?= 30
 SEEDS   ?= 1000
@@ -11,7 +12,7 @@ SEEDS   ?= 1000
 # Spark finds Java by JAVA_HOME; scripts/java.sh says where a Java is that Spark can use.
 WITH_JAVA = JAVA_HOME="$$(scripts/java.sh)"
 
-.PHONY: help setup demo test check format docs sim chaos chaos-single fuzz backlog test-long clean
+.PHONY: help setup demo test check format connector docs sim chaos chaos-single fuzz backlog test-long clean
 
 help: ## List the targets
 	@echo "usage: make TARGET"
@@ -39,6 +40,9 @@ check: $(STAMP) ## Check format, lint, types, layers and the public names
 format: $(STAMP) ## Format the code and repair what lint can repair
 	@$(BIN)/ruff check --fix-only --quiet .
 	@$(BIN)/ruff format .
+
+connector: $(STAMP) ## Compile jvm/ into the jar that the package brings to Spark; a JRE is enough
+	@$(WITH_JAVA) $(BIN)/python scripts/connector.py $(JAR)
 
 docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
@@ -75,7 +79,7 @@ $(STAMP): pyproject.toml scripts/venv.sh
 	@PYTHON="$(PYTHON)" scripts/venv.sh
 	@printf '%s\n' "$(CURDIR)" > $@
 
-$(FAST): $(STAMP)
+$(FAST): $(STAMP) $(JAR)
 	@echo "Preparing Spark to start fast (one minute, once) ..."
 	@$(WITH_JAVA) $(BIN)/anabranch prepare > /dev/null
 	@touch $@

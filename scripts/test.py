@@ -1,56 +1,152 @@
-"""Runs the tests in five processes at once, and shows what they say one after the other.
+"""Runs the tests in groups, as many at once as there are cores, and tells at the end how each went and what it took.
 
-Tests of parts, those of the command line, tests that share one Spark session, tests that start nodes as processes of
-their own, and what is random or simulated: while one waits, the others work. Options go to each of them.
+Each group is one pytest. More of them at once would only starve each other: what they start are real nodes, with Spark.
+Those that take longest begin. Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
 
-The tests of parts are one thread among many, so they go first; then come those that wait for clocks and for each other,
-and the others take what they leave. So all end at about the same time.
+Ctrl-C and SIGTERM end all that runs. See ``adopt.py`` for processes that outlive their tests.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
+import os
+import re
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 
+ADOPT = Path(__file__).with_name("adopt.py")
+
 GROUPS = {
-    "of parts": (0, ("tests/unit", "--ignore=tests/unit/cli")),
-    "of the command line": (10, ("tests/unit/cli",)),
-    "in one Spark session": (5, ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz")),
-    "with nodes as processes": (5, ("tests", "--ignore=tests/unit", "-m", "processes")),
-    "simulated and random": (5, ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)")),
+    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
+    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz"),
+    "simulated and random": ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)"),
+    "of parts": ("tests/unit", "--ignore=tests/unit/cli"),
+    "of the command line": ("tests/unit/cli",),
 }
-"""How nice each is to the others, and its tests."""
+"""The longest first."""
+
+SHOWN = 15
+"""Tests that are listed as those that cost most."""
+
+LOOK_S = 0.1
+
+
+@dataclass
+class Group:
+    """A pytest that runs, or has."""
+
+    name: str
+    directory: Path
+    process: subprocess.Popen[bytes]
+    began_s: float = field(default_factory=time.monotonic)
+    wall_s: float = 0.0
+
+    @classmethod
+    def started(cls, name: str, directory: Path, options: list[str]) -> Group:
+        directory.mkdir()
+        command = [sys.executable, str(ADOPT), str(directory / "processor_s")]
+        command += [sys.executable, "-m", "pytest", *GROUPS[name], "--costs", str(directory / "costs.json"), *options]
+        print(f"--- tests {name}: running", flush=True)
+        with directory.joinpath("output").open("wb") as output:
+            process = subprocess.Popen(
+                command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=_environment()
+            )
+        return cls(name, directory, process)
+
+    @property
+    def is_over(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def has_passed(self) -> bool:
+        return self.process.returncode == 0
+
+    @property
+    def output(self) -> str:
+        return self.directory.joinpath("output").read_text(errors="replace")
+
+    @property
+    def processor_s(self) -> float:
+        return float(self.directory.joinpath("processor_s").read_text())
+
+    @property
+    def costs(self) -> list[dict[str, object]]:
+        file = self.directory / "costs.json"
+        return json.loads(file.read_text()) if file.exists() else []
+
+    @property
+    def summary(self) -> str:
+        """Pytest's own last line."""
+        found = re.findall(r"^=+ (.* in [0-9.]+s.*?) =+$", self.output, re.MULTILINE)
+        said = found[-1] if found else "pytest did not come to its end"
+        return said if self.has_passed else f"FAILED: {said}"
+
+
+def _environment() -> dict[str, str]:
+    """Many processes load the same modules: what they compile is kept, also where Python is told not to."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 
 
 def main() -> int:
-    began = time.monotonic()
-    with tempfile.TemporaryDirectory() as directory:
-        running = [
-            (name, _start(niceness, which, Path(directory, name)), Path(directory, name))
-            for name, (niceness, which) in GROUPS.items()
-        ]
-        failed = []
+    options, others = _options()
+    names = [name for name in GROUPS if options.only in name]
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    with tempfile.TemporaryDirectory(prefix="anabranch-tests-") as directory:
         try:
-            for name, process, said in running:
-                print(f"--- tests {name}: running", flush=True)
-                if process.wait() != 0:
-                    failed.append(name)
-                print(said.read_text(errors="replace"), flush=True)
-        except KeyboardInterrupt:  # the tests got it too, and end by themselves
-            for _, process, _ in running:
-                process.wait()
+            began_s = time.monotonic()
+            groups = _run(names, Path(directory), others, options.at_once)
+            _tell(groups, time.monotonic() - began_s)
+        except KeyboardInterrupt:
             return 130
-    print(f"--- {time.monotonic() - began:.0f} s; {f'failed: {failed}' if failed else 'all passed'}")
-    return 1 if failed else 0
+    return 0 if all(group.has_passed for group in groups) else 1
 
 
-def _start(niceness: int, which: tuple[str, ...], output: Path) -> subprocess.Popen[bytes]:
-    command = ["nice", f"-{niceness}", sys.executable, "-m", "pytest", *which, *sys.argv[1:]]
-    with output.open("wb") as file:
-        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)
+def _options() -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(prog="scripts/test.py", description=__doc__.partition("\n")[0])
+    parser.add_argument("--only", default="", metavar="NAME", help="groups with this in their name")
+    parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="groups, at most")
+    return parser.parse_known_args()
+
+
+def _run(names: list[str], directory: Path, options: list[str], at_once: int) -> list[Group]:
+    """All of them, whatever fails; what each said is shown when it is over."""
+    waiting, running, over = list(names), [], []
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                name = waiting.pop(0)
+                running.append(Group.started(name, directory / name, options))
+            time.sleep(LOOK_S)
+            for group in [each for each in running if each.is_over]:
+                group.wall_s = time.monotonic() - group.began_s
+                running.remove(group)
+                over.append(group)
+                print(f"--- tests {group.name}:\n{group.output}", flush=True)
+    finally:
+        for group in running:
+            group.process.terminate()
+        for group in running:
+            group.process.wait()
+    return over
+
+
+def _tell(groups: list[Group], wall_s: float) -> None:
+    costs = [(cost["processor_s"], cost["wall_s"], cost["test"]) for group in groups for cost in group.costs]
+    print(f"--- those that cost most, of {len(costs)}:\n\n  processor   wall")
+    for processor_s, cost_s, test in sorted(costs, reverse=True)[:SHOWN]:
+        print(f"  {processor_s:7.1f} s {cost_s:4.0f} s  {test}")
+    print("\n  processor   wall  tests")
+    for group in groups:
+        print(f"  {group.processor_s:7.0f} s {group.wall_s:4.0f} s  {group.name}: {group.summary}")
+    failed = [group.name for group in groups if not group.has_passed]
+    processor_s = sum(group.processor_s for group in groups)
+    print(f"  {processor_s:7.0f} s {wall_s:4.0f} s  in all: {f'FAILED: {failed}' if failed else 'passed'}")
 
 
 if __name__ == "__main__":

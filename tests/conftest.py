@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from tests.costs import Costs
 
 # No deadline: how long an example takes is a matter of the machine. A failure prints the line that repeats it.
 settings.register_profile("default", deadline=None, print_blob=True)
@@ -25,6 +28,12 @@ def _spark_ends_with_the_tests() -> Iterator[None]:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="also run the tests marked long, which take minutes")
+    parser.addoption("--costs", type=Path, metavar="FILE", help="list wall and processor time of tests in FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (file := config.getoption("--costs")) is not None:
+        config.pluginmanager.register(Costs(file))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

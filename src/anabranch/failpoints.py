@@ -16,6 +16,7 @@ NAMES: Final = (
     "stage.offsets_written",  # Spark wrote offsets/N; the log transaction has not begun
     "stage.logged",  # the log transaction is durable; Spark has not written commits/N
     "stage.punctuation_pending",  # a batch raised the punctuation and is committed; its empty batch has not begun
+    "journal.range",  # a task of Spark is sent a range of a journal, and has not all of it
     "journal.append",  # a stage has written what another will read, in a transaction that is not committed
     "log.trim",  # segments are deleted in a transaction that is not committed
     "push.before_commit",  # a push is written and not committed

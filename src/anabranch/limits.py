@@ -20,6 +20,9 @@ SEGMENT_BYTES: Final = 32 << 20
 MESSAGE_BYTES: Final = 64 << 20
 """Bytes in one gRPC message."""
 
+RANGE_ROWS: Final = 5_000
+"""Rows of a batch for which one more task is worth it: to start a task takes some milliseconds."""
+
 BATCH_ROWS: Final = 1_000_000
 """Rows that one Spark micro-batch reads. At 100 bytes a row this is 100 MB through the driver, a tenth of its heap."""
 
@@ -134,6 +137,9 @@ RELAY_QUEUE_S: Final = 0.1
 """How long bytes may wait for a link with a limited rate, as in the queue of a router. Past it the sender is held
 back."""
 
+SPARK_CONNECTIONS: Final = 512
+"""Connections of Spark to one node: one for each stage that waits for news and for each task that reads."""
+
 RELAY_CONNECTIONS: Final = 256
 """Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
 
@@ -157,9 +163,23 @@ clock was set forward."""
 POLL_MS: Final = 20
 """How long a Spark query without news waits before it asks its journals again."""
 
-NEWS_WAIT_S: Final = 0.25
-"""How long the node holds such a question when it knows of no news: four calls a second instead of fifty for each idle
-query, and no later, because news ends the wait."""
+NEWS_WAIT_S: Final = 10.0
+"""How long the node holds such a question when it knows of no news: news ends the wait, and so does a stop, so an idle
+query costs next to nothing."""
+
+SPARK_ANSWER_S: Final = 60.0
+"""How long Spark waits for the next byte of an answer before the node counts as gone: a held question, and a node that
+was paused for a while."""
+
+SPARK_STALL_S: Final = 300.0
+"""How long a task may take nothing of the rows that are sent to it: it works on those that it has, or its executor is
+gone."""
+
+SPARK_IDLE_S: Final = 60.0
+"""How long a connection of Spark without a question stays open: batches that follow each other use it again."""
+
+SPARK_HELLO_S: Final = 5.0
+"""How long a connection may take to show its token."""
 
 FOLLOW_WAIT_S: Final = 0.5
 """How long a following reader waits before it looks whether its client has gone."""

@@ -13,13 +13,10 @@ from anabranch.errors import AnabranchError
 from tests.chaos import planetlab
 from tests.chaos.comparing import as_expected
 from tests.chaos.deployment_run import DeploymentRun
-from tests.chaos.fault_plan import draw_faults, missing_coverage
+from tests.chaos.fault_plan import draw_faults, lasting
 from tests.chaos.processes import HarnessError
-from tests.chaos.recording import expected_output
+from tests.chaos.recording import Recording, expected_output
 from tests.chaos.telling import Teller, add_seed
-
-ROWS_S = 20
-"""Rows a second, of all lanes: two or three of each, as in the paper."""
 
 
 def main() -> int:
@@ -32,24 +29,23 @@ def main() -> int:
 
 
 def _problems(teller: Teller, minutes: float, joins: int) -> dict[str, list[str]]:
-    recording = planetlab.record(teller.seed, int(minutes * 60 * ROWS_S))
-    teller.say(f"seed {teller.seed}, {recording.rows} rows, {minutes} min of faults, in {teller.directory}")
-    expected = expected_output(recording)
-    teller.say(f"reference: {sum(len(stream.rows) for stream in expected.values())} rows in {len(expected)} streams")
+    teller.say(f"seed {teller.seed}, {minutes} min of faults, in {teller.directory}")
 
-    def prepared(name: str) -> DeploymentRun:
+    def prepared(name: str, recording: Recording) -> DeploymentRun:
         folder = teller.directory / name
         folder.mkdir()
         file = planetlab.write_deployment(recording, folder, joins=joins)
         return DeploymentRun(file, recording, planetlab.OUTPUT, teller.say)
 
-    run = prepared("hurt")
-    hurt = run.run(draw_faults(teller.seed, run.layout), seconds=minutes * 60)
+    run = prepared("hurt", planetlab.record(teller.seed))
+    hurt = run.run_hurt(lasting(minutes * 60, draw_faults(teller.seed, run.layout), run.layout))
     teller.say(f"hurt run: {hurt.figures}")
-    undisturbed = prepared("undisturbed").run()
+    expected = expected_output(run.recording)
+    rows = sum(len(stream.rows) for stream in expected.values())
+    teller.say(f"reference: {run.recording.rows} rows in, {rows} rows in {len(expected)} streams out")
+    undisturbed = prepared("undisturbed", run.recording).run()
     teller.say(f"undisturbed run: {undisturbed.figures}")
     return {
-        "faults": missing_coverage(hurt.faults, run.layout),
         "hurt run": hurt.problems_within(),
         "hurt run against the reference": hurt.problems_against(expected),
         "undisturbed run": undisturbed.problems_within(),
@@ -61,7 +57,7 @@ def _problems(teller: Teller, minutes: float, joins: int) -> dict[str, list[str]
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     add_seed(parser)
-    parser.add_argument("--minutes", type=float, default=10.0, help="of faults [default: 10]")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of faults, at least [default: 10]")
     parser.add_argument("--joins", type=int, choices=(1, 2), default=2, help="copies of the join [default: 2]")
     return parser.parse_args()
 

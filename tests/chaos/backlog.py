@@ -117,7 +117,7 @@ class Backlog:
                 done.append(self._wave(producer, rows))
                 self._report(str(done[-1]))
             producer.close_lane()
-            self.node.wait_caught_up(120)
+            self.node.wait_caught_up()
             return done
         finally:
             self._peaks.stop()
@@ -151,7 +151,7 @@ class Backlog:
         finally:
             with suppress(psutil.NoSuchProcess):
                 jvm.resume()
-        self.node.wait(self._drained, f"has worked off {rows} rows", 300)
+        self.node.wait(self._drained, f"has worked off {rows} rows")
         return Wave(
             rows=rows, push_s=pushed - started, drain_s=time.monotonic() - pushed, peaks=dict(self._peaks.bytes)
         )

@@ -1,8 +1,8 @@
 """The outside world of a chaos run: producers and a subscriber that live on while the node dies.
 
-A producer sends its entries in order and may be held: ``allow`` says how many it may send. It survives a lost node in
-one of two ways, both of which must lose and repeat nothing: its client sends again until it is answered; or the program
-"restarts", asks the node for its next number, and goes on from there.
+A producer sends its entries in order and may be held: ``allow`` says how many it may send, and ``finish`` that they
+have been enough. It survives a lost node in one of two ways, both of which must lose and repeat nothing: its client
+sends again until it is answered; or the program "restarts", asks the node for its next number, and goes on from there.
 """
 
 from __future__ import annotations
@@ -11,14 +11,18 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
 
 import anabranch as ab
 from anabranch.model.times import CLOSED_US
 from tests.chaos.checkers import Entry as StreamEntry
 from tests.chaos.checkers import entries_of, last_punctuations, rows_of
-from tests.chaos.recording import Entry, Lane
+from tests.chaos.processes import HarnessError
+from tests.chaos.recording import CLOSE, Entry, Lane, Recording
+from tests.waiting import HANG_S, wait_for
 
-AWAY_S = 600.0
+AWAY_S = HANG_S
 """How long a client waits for a node to come back."""
 
 Address = str | list[str]
@@ -74,25 +78,38 @@ def running(clients: Sequence[_Client]) -> Iterator[None]:
 
 
 class Pusher(_Client):
-    """Sends the entries of one lane, then CLOSE."""
+    """Sends the entries of one lane, then CLOSE: at their end, or when it is told to finish."""
 
     def __init__(self, address: Address, lane: Lane, *, restarts: bool) -> None:
         super().__init__(f"pusher of {lane.origin}")
         self.lane = lane
-        self.sent = 0
+        self.pushed: list[Entry] = []
+        """What the node has, without CLOSE."""
         self.repeated = 0
         """Rows that the node had already when they were sent again, or when the program asked after its restart."""
         self.restarts = 0
         self._address = address
         self._restarts = restarts
-        self.allowed = 0
+        self._allowed = 0.0
         self._pace_s = 0.0
+        self._is_finishing = False
         self._changed = threading.Condition()
 
-    def allow(self, entries: int, pace_s: float) -> None:
-        """Go on up to this entry, with this pause between two; one more than there are closes the lane."""
+    @property
+    def recorded(self) -> Lane:
+        """The lane with what was pushed."""
+        return replace(self.lane, entries=tuple(self.pushed))
+
+    def allow(self, entries: float = inf, *, pace_s: float = 0.0) -> None:
+        """Go on up to this entry, with this pause between two."""
         with self._changed:
-            self.allowed, self._pace_s = entries, pace_s
+            self._allowed, self._pace_s = entries, pace_s
+            self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Of a lane without end: nothing more but CLOSE."""
+        with self._changed:
+            self._is_finishing = True
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -101,21 +118,48 @@ class Pusher(_Client):
             self._changed.notify_all()
 
     def run(self) -> None:
-        starts = _first_numbers(self.lane)
         with ab.connect(self._address) as connection:
             producer = self._register(connection)
-            while self._wait_allowed():
-                try:
-                    self._send(producer)
-                    self.sent += 1
-                except ab.NodeUnreachable:
-                    if not self._restarts:
-                        raise
-                    self.restarts += 1
-                    producer = self._register(connection)
-                    known = starts.index(producer.next)
-                    self.repeated += sum(len(entry.rows) for entry in self.lane.entries[self.sent : known])
-                    self.sent = known
+            for entry in self._allowed_entries():
+                producer = self._sent(connection, producer, entry)
+                if entry is not CLOSE:
+                    self.pushed.append(entry)
+
+    def _allowed_entries(self) -> Iterator[Entry]:
+        """Each when it may be sent."""
+        entries = iter(self.lane.entries)
+        entry = None
+        while entry is not CLOSE and self._wait_allowed():
+            entry = CLOSE if self._is_finishing else next(entries, CLOSE)
+            yield entry
+
+    def _wait_allowed(self) -> bool:
+        """Whether it goes on."""
+        if self._pace_s and not self._is_finishing:
+            self._stopping.wait(self._pace_s)
+        with self._changed:
+            self._changed.wait_for(lambda: self._stopping.is_set() or self._is_finishing or self._may_go_on)
+        return not self._stopping.is_set()
+
+    @property
+    def _may_go_on(self) -> bool:
+        return len(self.pushed) < self._allowed
+
+    def _sent(self, connection: ab.Connection | ab.Connections, producer: ab.Producer, entry: Entry) -> ab.Producer:
+        """Returns when the node has the entry; the producer that goes on, which is another after a restart."""
+        first = producer.next
+        while producer.next == first:
+            try:
+                self._send(producer, entry)
+            except ab.NodeUnreachable:
+                if not self._restarts:
+                    raise
+                self.restarts += 1
+                producer = self._register(connection)
+                self.repeated += len(entry.rows) if producer.next > first else 0
+        if producer.next != first + entry.numbers:
+            raise HarnessError(f"{self.lane.origin}: {producer.next} is next after {entry} at {first}")
+        return producer
 
     def _register(self, connection: ab.Connection | ab.Connections) -> ab.Producer:
         """A program that restarts never sends anything twice by itself: its client must not, either."""
@@ -130,22 +174,10 @@ class Pusher(_Client):
                     raise
                 self._stopping.wait(0.2)
 
-    def _wait_allowed(self) -> bool:
-        """Whether there is something left to send; when it may be sent."""
-        if self.sent > len(self.lane.entries):
-            return False
-        if self._pace_s and self.sent < self.allowed:
-            self._stopping.wait(self._pace_s)
-        with self._changed:
-            self._changed.wait_for(lambda: self._stopping.is_set() or self.sent < self.allowed)
-        return not self._stopping.is_set()
-
-    def _send(self, producer: ab.Producer) -> None:
-        if self.sent == len(self.lane.entries):
+    def _send(self, producer: ab.Producer, entry: Entry) -> None:
+        if entry is CLOSE:
             producer.close_lane()
-            return
-        entry = self.lane.entries[self.sent]
-        if entry.rows:
+        elif entry.rows:
             self.repeated += producer.push(self.lane.table(entry)).repeated
         elif entry.voids:
             producer.void(entry.voids)
@@ -170,15 +202,14 @@ class Follower(_Client):
             for batch in self._subscription:
                 self.entries += entries_of([batch])
 
-    def wait_rows(self, rows: int, timeout_s: float) -> bool:
+    def wait_rows(self, rows: int) -> None:
         """Until it has seen so many."""
-        deadline = time.monotonic() + timeout_s
-        while len(rows_of(self.entries)) < rows:
+
+        def seen() -> bool:
             self.check()
-            if time.monotonic() > deadline:
-                return False
-            time.sleep(0.1)
-        return True
+            return len(rows_of(self.entries)) >= rows
+
+        wait_for(seen, lambda: f"of {rows} rows of {self.stream} {len(rows_of(self.entries))} came")
 
     def stop(self) -> None:
         self._stopping.set()
@@ -197,9 +228,6 @@ def read_stream(address: Address, stream: str) -> list[StreamEntry]:
         return entries_of(subscription)
 
 
-def _first_numbers(lane: Lane) -> list[int]:
-    """The number of each entry's first row, of CLOSE, and of what would come after it."""
-    numbers = [1]
-    for entry in (*lane.entries, Entry()):
-        numbers.append(numbers[-1] + entry.numbers)
-    return numbers
+def recorded(recording: Recording, pushers: Sequence[Pusher]) -> Recording:
+    """What they have pushed of it."""
+    return replace(recording, lanes=tuple(pusher.recorded for pusher in pushers))

@@ -1,7 +1,10 @@
-"""One run of a deployment: a recording is pushed at a steady pace, faults are done meanwhile, the output is followed.
+"""One run of a deployment: lanes are pushed at a steady pace, faults are done meanwhile, the output is followed.
 
 Clients are outside: a producer for each lane, which goes on at another entry point if it loses one, and a subscriber
 that reads all copies of the output from the first row to the last.
+
+Nothing ends by the clock. Producers push until the last fault has had its turn and all is whole again, and some more;
+what they have pushed is the recording of this run.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ import json
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import combinations, islice
 from pathlib import Path
@@ -20,15 +24,16 @@ from anabranch.deploy.sessions import members
 from anabranch.deploy.supervisor import Supervisor
 from anabranch.model.names import late_stream
 from tests.chaos.checkers import Entry, rows_of
-from tests.chaos.clients import Follower, Pusher, is_closed, read_stream, running
+from tests.chaos.clients import Follower, Pusher, is_closed, read_stream, recorded, running
 from tests.chaos.comparing import problems_against, problems_of_log, problems_of_stream
-from tests.chaos.fault_plan import Fault, Layout
+from tests.chaos.fault_plan import ENTRIES_S, Fault, Layout
 from tests.chaos.hurting import Hurting
-from tests.chaos.processes import START_S, HarnessError
+from tests.chaos.processes import HarnessError
 from tests.chaos.recording import Expected, Recording
+from tests.waiting import HANG_S
 
-FINISH_S = 300.0
-"""When a run that has only to finish counts as hung."""
+AFTERMATH = 5 * ENTRIES_S
+"""Entries that are pushed when the last fault is over and all is whole."""
 
 TICK_S = 0.1
 TELL_S = 20.0
@@ -91,11 +96,11 @@ class Outcome:
 
 
 class DeploymentRun:
-    """One recording through one deployment; without faults it is the undisturbed run, as fast as it goes."""
+    """A recording through one deployment, disturbed or not."""
 
     def __init__(self, file: Path, recording: Recording, output: str, report: Callable[[str], None] = print) -> None:
-        self.recording = recording
         self.output = output
+        self._recording = recording
         self._report = report
         self._nodes = Supervisor(file)
         self._plan = self._nodes.plan
@@ -109,55 +114,82 @@ class DeploymentRun:
         self._sessions: set[int] = set()
         self._outcome = Outcome(output)
         self._told_s = 0.0
+        self._progress: object = None
+        self._progress_s = 0.0
 
-    def run(self, faults: Iterable[Fault] = (), *, seconds: float = 0.0) -> Outcome:
-        """Pushes for so long, and does faults until then or until there are no more."""
+    def run(self) -> Outcome:
+        """All of a recording that has an end, as fast as it goes, and nobody disturbs it."""
+        with self._all_running() as hurting:
+            for pusher in self._pushers:
+                pusher.allow()
+            self._finish(hurting)
+        return self._outcome
+
+    def run_hurt(self, faults: Iterable[Fault], *, entries_s: float = ENTRIES_S) -> Outcome:
+        """As much of a recording without end as the faults take, at so many entries a second of all lanes together."""
+        with self._all_running() as hurting:
+            for pusher in self._pushers:
+                pusher.allow(pace_s=len(self._pushers) / entries_s)
+            self._hurt(hurting, iter(faults))
+            for pusher in self._pushers:
+                pusher.finish()
+            self._finish(hurting)
+        return self._outcome
+
+    @property
+    def recording(self) -> Recording:
+        """What was pushed."""
+        return recorded(self._recording, self._pushers)
+
+    @contextmanager
+    def _all_running(self) -> Iterator[Hurting]:
         began = time.monotonic()
-        with self._nodes, Looker(self._plan) as looker:
-            hurting = Hurting(self._nodes, self.layout, looker, self._report)
+        with self._nodes, Looker(self._plan, answer_s=HANG_S) as looker:
             self._nodes.start()
-            self._nodes.wait_running(timeout_s=START_S)
+            self._nodes.wait_running(timeout_s=HANG_S)
             self._outcome.started_s = time.monotonic() - began
             self._report(f"all nodes run after {self._outcome.started_s:.1f} s")
             with running([*self._pushers, self._follower]):
-                self._hurt(hurting, iter(faults), seconds)
-                self._finish(hurting)
+                yield Hurting(self._nodes, self.layout, looker, self._pushed, self._report)
         left = {session: members(session) for session in self._sessions if members(session)}
         self._outcome.problems += [f"processes are left over: {left}"] if left else []
         self._outcome.seconds = time.monotonic() - began
-        return self._outcome
 
-    def _hurt(self, hurting: Hurting, faults: Iterator[Fault], seconds: float) -> None:
-        """Of the next few faults the first that may be done is, so that one that has to wait holds up nobody."""
-        began, last_s = time.monotonic(), 0.0
+    def _pushed(self) -> int:
+        return sum(len(pusher.pushed) for pusher in self._pushers)
+
+    def _hurt(self, hurting: Hurting, faults: Iterator[Fault]) -> None:
+        """Begins when results come. Of the next few faults the first that may be done is, so that one that has to wait
+        holds up nobody."""
+        self._wait(lambda: bool(rows_of(self._follower.entries)), f"{self.output} begins", hurting)
+        last = self._pushed()
         waiting: deque[Fault] = deque(islice(faults, AHEAD))
-        while (now_s := time.monotonic() - began) < seconds and (waiting or not hurting.is_over):
-            self._look_after(hurting, now_s / seconds)
+        while waiting:
+            self._look_after(hurting, f"{waiting[0]} may begin")
             ready = next((each for each in waiting if hurting.may_begin(each)), None)
-            if ready is not None and now_s >= last_s + ready.after_s:
+            if ready is not None and self._pushed() >= last + ready.after:
                 hurting.begin(ready)
                 waiting.remove(ready)
                 waiting.extend(islice(faults, 1))
-                last_s = now_s
+                last = self._pushed()
             time.sleep(TICK_S)
-        if hurting.done:
-            self._report(f"{len(hurting.done)} faults are done; waiting until all is whole")
-            self._wait(lambda: hurting.is_over, lambda: "not all came back", hurting)
+        self._report(f"{len(hurting.done)} faults are done; waiting until all is whole")
+        self._wait(lambda: hurting.is_over, "all is whole", hurting)
+        last = self._pushed()
+        self._wait(lambda: self._pushed() >= last + AFTERMATH, f"{AFTERMATH} more entries are in", hurting)
 
     def _finish(self, hurting: Hurting) -> None:
-        """The rest of the recording; then every log is read to its end."""
-        for pusher in self._pushers:
-            pusher.allow(len(pusher.lane.entries) + 1, 0.0)
-        self._wait(lambda: all(pusher.join(0) for pusher in self._pushers), self._stuck, hurting)
+        """Every log is read to its end."""
+        self._wait(lambda: all(pusher.join(0) for pusher in self._pushers), "all lanes are closed", hurting)
         self._report("all lanes are closed")
-        self._wait(lambda: is_closed(self._follower.entries), lambda: f"{self.output} does not end", hurting)
+        self._wait(lambda: is_closed(self._follower.entries), f"{self.output} ends", hurting)
         outcome = self._outcome
         outcome.followed = list(self._follower.entries)
         for node in self._query.copies[self.output]:
             address = str(self._plan.nodes[node].address)
-            self._wait(lambda: is_closed(read_stream(address, self.output)), lambda: f"{node} does not finish", hurting)  # noqa: B023
+            self._wait(lambda: is_closed(read_stream(address, self.output)), f"{node} finishes", hurting)  # noqa: B023
             outcome.logs[node] = read_stream(address, self.output)
-        self._wait(lambda: self._is_compared(hurting), lambda: f"copies of {self.output} are not compared", hurting)
+        self._wait(lambda: self._is_compared(hurting), f"copies of {self.output} are compared", hurting)
         lost = {node for fault in hurting.done if fault.kind == "lose disk" for node in fault.where}
         for source, entrance in self._query.entrances.items():
             late, kept = late_stream(source), [node for node in entrance.nodes if node not in lost]
@@ -179,37 +211,39 @@ class DeploymentRun:
                 return False
         return True
 
-    def _wait(self, condition: Callable[[], bool], lacks: Callable[[], str], hurting: Hurting) -> None:
-        deadline = time.monotonic() + FINISH_S
+    def _wait(self, condition: Callable[[], bool], what: str, hurting: Hurting) -> None:
         while not condition():
-            self._look_after(hurting, 1.0)
-            if time.monotonic() > deadline:
-                said = self._nodes.file.with_name("status.json")
-                said.write_text(json.dumps(hurting.found, default=str, indent=1))
-                raise HarnessError(f"after {FINISH_S:.0f} s {lacks()}; hurt: {hurting.open_wounds}; see {said}")
+            self._look_after(hurting, what)
             time.sleep(TICK_S)
 
-    def _look_after(self, hurting: Hurting, part: float) -> None:
-        """Of everything, ten times a second; ``part`` of the recording may be pushed by now."""
+    def _look_after(self, hurting: Hurting, waits_for: str) -> None:
+        """Of everything, ten times a second."""
         for change in self._nodes.look():
             if change.state == "ended":
                 said = "\n  ".join(self._nodes.child(change.node).last_lines())
                 raise HarnessError(f"{change.node} has ended by itself with {change.code}:\n  {said}")
         self._sessions |= {self._nodes.child(name).session for name in self._plan.nodes}
         hurting.advance()
-        for pusher in self._pushers:
-            pusher.allow(max(pusher.allowed, int(len(pusher.lane.entries) * part)), 0.0)
         for client in (*self._pushers, self._follower):
             client.check()
+        self._check_progress(hurting, waits_for)
         if time.monotonic() > self._told_s + TELL_S:
             self._told_s = time.monotonic()
-            pushed = sum(pusher.sent for pusher in self._pushers)
-            allowed = sum(pusher.allowed for pusher in self._pushers)
-            self._report(f"{pushed} of {allowed} entries in, {len(rows_of(self._follower.entries))} rows out")
+            self._report(f"{self._pushed()} entries in, {len(rows_of(self._follower.entries))} rows out")
 
-    def _stuck(self) -> str:
-        stuck = [pusher for pusher in self._pushers if not pusher.join(0)]
-        return "; ".join(f"the producer of {each.lane.origin} is at entry {each.sent}" for each in stuck)
+    def _check_progress(self, hurting: Hurting, waits_for: str) -> None:
+        """However slow, something must go on: entries in, rows out, what a hurt node still lacks."""
+        progress = self._pushed(), len(self._follower.entries), hurting.open_wounds, waits_for
+        if progress != self._progress:
+            self._progress, self._progress_s = progress, time.monotonic()
+        elif time.monotonic() > self._progress_s + HANG_S:
+            said = self._nodes.file.with_name("status.json")
+            said.write_text(json.dumps(hurting.found, default=str, indent=1))
+            places = ", ".join(f"{each.lane.origin} at {len(each.pushed)}" for each in self._pushers)
+            raise HarnessError(
+                f"for {HANG_S:.0f} s nothing went on while it was waited that {waits_for}; producers: {places}; "
+                f"hurt: {hurting.open_wounds}; see {said}"
+            )
 
     def _addresses(self, nodes: Sequence[str]) -> list[str]:
         return [str(self._plan.nodes[node].address) for node in nodes]

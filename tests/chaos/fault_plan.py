@@ -3,11 +3,15 @@
 A run may hurt what the deployment promises to bear, and no more. So nodes are in *groups* of which one member may be
 hurt at a time: the copies of a fragment, and all entry points (any two of them may be the majority of some lane). A
 fault of a link counts for the groups of both ends. A disk is lost only where another copy is left.
+
+When a fault begins and how long it lasts is counted in entries that the producers push meanwhile, of all lanes
+together: a slow machine takes longer, and is hurt in the same way.
 """
 
 from __future__ import annotations
 
 import random
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,33 +22,36 @@ from anabranch.deploy.plan import Plan
 from anabranch.model.links import Cut, Delay, LinkFault, Slow
 from anabranch.model.times import SECOND
 
-LASTS_S: Final[Mapping[str, tuple[float, float]]] = {
-    "kill": (1.0, 15.0),
-    "lose disk": (1.0, 15.0),
-    "pause": (2.0, 12.0),
-    "cut": (3.0, 35.0),  # at times longer than a connection may be silent: 30 s
-    "delay": (5.0, 20.0),
-    "slow": (5.0, 20.0),
+ENTRIES_S: Final = 8
+"""How many entries the producers push in a second, at most: two or three rows of each lane, as in the paper."""
+
+LASTS: Final[Mapping[str, tuple[int, int]]] = {
+    "kill": (1 * ENTRIES_S, 15 * ENTRIES_S),
+    "lose disk": (1 * ENTRIES_S, 15 * ENTRIES_S),
+    "pause": (2 * ENTRIES_S, 12 * ENTRIES_S),
+    "cut": (3 * ENTRIES_S, 35 * ENTRIES_S),  # at times longer than a connection may be silent: 30 s
+    "delay": (5 * ENTRIES_S, 20 * ENTRIES_S),
+    "slow": (5 * ENTRIES_S, 20 * ENTRIES_S),
 }
-"""Every kind, and how long it may last."""
+"""Every kind, and how many entries it may last."""
 
 ON_NODES: Final = ("kill", "lose disk", "pause")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Something that is done to a node, or to the link between two, and undone after a while, or never."""
+    """Something that is done to a node, or to the link between two, and undone after so many entries, or never."""
 
     kind: str
     where: tuple[str, ...]
-    lasts_s: float
-    after_s: float = 0.0
-    """How long after the one before, at least."""
+    lasts: float
+    after: int = 0
+    """How many entries after the one before, at least."""
     link: LinkFault | None = None
 
     def __str__(self) -> str:
         what = self.kind if self.link is None else str(self.link)
-        lasts = "for good" if isinf(self.lasts_s) else f"for {self.lasts_s:.1f} s"
+        lasts = "for good" if isinf(self.lasts) else f"for {self.lasts:.0f} entries"
         return f"{what} {' - '.join(self.where)} {lasts}"
 
 
@@ -88,8 +95,19 @@ def draw_faults(seed: int, layout: Layout) -> Iterator[Fault]:
     rng = random.Random(f"{seed}/faults")
     hurt: Counter[str] = Counter()
     while True:
-        kinds = rng.sample(list(LASTS_S), len(LASTS_S))
+        kinds = rng.sample(list(LASTS), len(LASTS))
         yield from [_draw(rng, kind, layout, hurt) for kind in kinds]
+
+
+def lasting(seconds: float, faults: Iterator[Fault], layout: Layout) -> Iterator[Fault]:
+    """For so long, and for as much longer as it takes until every kind was done and every node was hurt."""
+    deadline = time.monotonic() + seconds
+    done: list[Fault] = []
+    for fault in faults:
+        if time.monotonic() > deadline and not missing_coverage(done, layout):
+            return
+        done.append(fault)
+        yield fault
 
 
 def _draw(rng: random.Random, kind: str, layout: Layout, hurt: Counter[str]) -> Fault:
@@ -103,11 +121,12 @@ def _draw(rng: random.Random, kind: str, layout: Layout, hurt: Counter[str]) -> 
             link = Delay(rng.randint(SECOND // 10, SECOND), SECOND // 20)
         case "slow":
             link = Slow(rng.randint(4_000, 40_000))
-    return Fault(kind=kind, where=where, lasts_s=rng.uniform(*LASTS_S[kind]), after_s=rng.uniform(0.0, 6.0), link=link)
+    after = rng.randint(0, 6 * ENTRIES_S)
+    return Fault(kind=kind, where=where, lasts=rng.randint(*LASTS[kind]), after=after, link=link)
 
 
 def missing_coverage(done: Sequence[Fault], layout: Layout) -> list[str]:
     """Kinds that did not happen, and nodes that nothing happened to: such a run has shown too little."""
-    kinds = LASTS_S.keys() - {fault.kind for fault in done}
+    kinds = LASTS.keys() - {fault.kind for fault in done}
     nodes = {node for group in layout.groups.values() for node in group} - {n for fault in done for n in fault.where}
     return [f"no {kind} was done" for kind in sorted(kinds)] + [f"{node} was never hurt" for node in sorted(nodes)]

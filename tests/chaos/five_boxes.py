@@ -14,7 +14,7 @@ import pyarrow as pa
 
 import anabranch as ab
 from anabranch.model.times import SECOND
-from tests.chaos.recording import Lane, Recording, Shape, filled
+from tests.chaos.recording import Lane, Recording, Shape, endless
 
 SERVERS = [f"s{number}" for number in range(8)]
 SHAPE = Shape(batch_rows=30, steps_us=(0, 0, 20_000, 40_000))
@@ -85,8 +85,8 @@ PING = pa.schema(
 )
 
 
-def record(seed: int, rows: int) -> Recording:
-    """About ``rows`` rows, a third in each lane."""
+def record(seed: int) -> Recording:
+    """Three lanes without end."""
     load: dict[str, Any] = {"source": "load", "time": "taken_at", "disorder_us": 2 * SECOND, "schema": LOAD}
     ping: dict[str, Any] = {"source": "ping", "time": "sent_at", "disorder_us": SECOND, "schema": PING}
     plan = (
@@ -94,7 +94,7 @@ def record(seed: int, rows: int) -> Recording:
         (Lane(name="us", producer="us", **load), _load),
         (Lane(name="0", producer="recorder", **ping), _ping),
     )
-    lanes = tuple(filled(lane, seed, rows // len(plan), SHAPE, make) for lane, make in plan)
+    lanes = tuple(endless(lane, seed, SHAPE, make) for lane, make in plan)
     return Recording(seed=seed, diagram=query().checked(), lanes=lanes)
 
 

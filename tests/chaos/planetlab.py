@@ -20,7 +20,7 @@ from anabranch.bench.processes import free_ports
 from anabranch.model.times import SECOND
 from anabranch.query import yaml_form
 from tests.chaos.processes import ROOT, java_options
-from tests.chaos.recording import Lane, Recording, Shape, filled
+from tests.chaos.recording import Lane, Recording, Shape, endless
 
 OUTPUT = "paths"
 SERVERS = ("mit", "uw", "ucsd", "ufl")
@@ -56,10 +56,10 @@ def query() -> ab.Query:
     return ab.Query.from_dict(form)
 
 
-def record(seed: int, rows: int) -> Recording:
-    """About ``rows`` rows: a load and a ping lane for each server, all equally long."""
+def record(seed: int) -> Recording:
+    """A load and a ping lane for each server, without end."""
     plan = [(kind, server) for server in SERVERS for kind in TIMES]
-    lanes = tuple(filled(_lane(kind, at), seed, rows // len(plan), SHAPE, _rows_of(kind, at)) for kind, at in plan)
+    lanes = tuple(endless(_lane(kind, at), seed, SHAPE, _rows_of(kind, at)) for kind, at in plan)
     return Recording(seed=seed, diagram=query().checked(), lanes=lanes)
 
 

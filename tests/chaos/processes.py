@@ -20,14 +20,12 @@ import psutil
 import anabranch as ab
 from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.transport.client import Client
+from tests.waiting import HANG_S
 
 ROOT = Path(__file__).parents[2]
 
 LIFE = "20m"
 """A node ends by itself after this time, should the harness die without a chance to clean up."""
-
-START_S = 240.0
-"""When a start counts as hung. Ten seconds on two idle cores; 76 were seen beside three other test runs."""
 
 POLL_S = 0.1
 """Between two questions: each costs the node a moment too."""
@@ -106,7 +104,7 @@ class NodeProcess:
 
     def status(self) -> dict[str, Any] | None:
         """What ``anabranch status`` says, or None while nobody answers."""
-        with Client(self.address, timeout_s=5) as client:
+        with Client(self.address) as client:
             try:
                 return client.status()
             except ab.NodeUnreachable:
@@ -114,32 +112,32 @@ class NodeProcess:
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
-    def wait_serving(self, timeout_s: float = START_S) -> float:
+    def wait_serving(self) -> float:
         """Until it takes pushes; seconds since its start."""
-        self.wait(lambda: self.status() is not None, "answers", timeout_s)
+        self.wait(lambda: self.status() is not None, "answers")
         return time.monotonic() - self.started
 
-    def wait_running(self, timeout_s: float = START_S) -> float:
+    def wait_running(self) -> float:
         """Until every stage runs; seconds since its start."""
-        self.wait(lambda: (self.status() or {}).get("state") == "running", "runs all stages", timeout_s)
+        self.wait(lambda: (self.status() or {}).get("state") == "running", "runs all stages")
         return time.monotonic() - self.started
 
-    def wait_stopped(self, timeout_s: float) -> None:
-        self.wait(self.stopped, "reaches its failpoint", timeout_s)
+    def wait_stopped(self) -> None:
+        self.wait(self.stopped, "reaches its failpoint")
 
-    def wait_caught_up(self, timeout_s: float) -> None:
+    def wait_caught_up(self) -> None:
         """Until all lanes are closed and every stage has logged all that its journals hold."""
-        self.wait(lambda: caught_up(self.status()), "catches up", timeout_s)
+        self.wait(lambda: caught_up(self.status()), "catches up")
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout_s: float) -> None:
-        deadline = time.monotonic() + timeout_s
+    def wait(self, condition: Callable[[], bool], what: str) -> None:
+        deadline = time.monotonic() + HANG_S
         while not condition():
             code = self._popen.poll()
             if code is not None:
                 raise HarnessError(f"the node ended with {code} before it {what}; its log ends:\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 raise HarnessError(
-                    f"after {timeout_s:.0f} s the node has not come so far that it {what}; status: {self.status()}; "
+                    f"after {HANG_S:.0f} s the node has not come so far that it {what}; status: {self.status()}; "
                     f"its log ends:\n{self.log_tail()}"
                 )
             time.sleep(POLL_S)
@@ -158,7 +156,7 @@ def caught_up(status: dict[str, Any] | None) -> bool:
 def kill_session(leader: subprocess.Popen[bytes]) -> int:
     """SIGKILL for a process that began a session and for all in it, until none is left; how many there were."""
     killed: set[int] = set()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANG_S
     while found := session_tree(leader.pid):
         for process in found:
             killed.add(process.pid)
@@ -167,7 +165,7 @@ def kill_session(leader: subprocess.Popen[bytes]) -> int:
         leader.poll()
         if time.monotonic() > deadline:
             raise HarnessError(f"processes survived SIGKILL: {found}")
-    leader.wait(10)
+    leader.wait(HANG_S)
     return len(killed)
 
 

@@ -1,13 +1,16 @@
-"""The recorded input of a chaos run, made from a seed, and what must come out of it.
+"""The input of a chaos run, made from a seed, and what must come out of it.
 
 Times tie, come in disorder, fall exactly on the punctuation and below it; lanes also send boundaries and voids. Nothing
 depends on a clock, so every run on the same recording has the same output, and the plain reference can say which.
+
+A lane has no end: a run that is hurt takes from it until the last fault has had its turn, however long that is. What it
+took is the recording, for the reference and for runs that nobody disturbs.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
@@ -31,7 +34,10 @@ Make = Callable[[random.Random], Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One thing that a producer sends: rows, or a boundary, or void numbers. It takes ``numbers`` numbers."""
+    """One thing that a producer sends: rows, or a boundary, or void numbers; nothing closes its lane.
+
+    It takes ``numbers`` numbers.
+    """
 
     rows: tuple[Mapping[str, Any], ...] = ()
     boundary_us: int | None = None
@@ -40,6 +46,9 @@ class Entry:
     @property
     def numbers(self) -> int:
         return len(self.rows) or self.voids or 1
+
+
+CLOSE = Entry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,15 +61,23 @@ class Lane:
     time: str
     disorder_us: int
     schema: pa.Schema
-    entries: tuple[Entry, ...] = ()
+    entries: Iterable[Entry] = ()
+    """Without end, or as many as were recorded. They are the same whenever they are read."""
 
     @property
     def origin(self) -> str:
         return lane_origin(self.source, self.name)
 
-    @property
-    def rows(self) -> int:
-        return sum(len(entry.rows) for entry in self.entries)
+    def first(self, rows: int) -> Lane:
+        """Its entries until there are so many rows."""
+        taken: list[Entry] = []
+        left = rows
+        for entry in self.entries:
+            if left <= 0:
+                break
+            taken.append(entry)
+            left -= len(entry.rows)
+        return replace(self, entries=tuple(taken))
 
     def table(self, entry: Entry) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist([dict(row) for row in entry.rows], schema=self.schema)
@@ -68,7 +85,7 @@ class Lane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recording:
-    """The lanes of all sources of a query."""
+    """The lanes of all sources of a query, without end or as they were recorded."""
 
     seed: int
     diagram: Diagram
@@ -76,7 +93,12 @@ class Recording:
 
     @property
     def rows(self) -> int:
-        return sum(lane.rows for lane in self.lanes)
+        """Of one that has an end."""
+        return sum(len(entry.rows) for lane in self.lanes for entry in lane.entries)
+
+    def first(self, rows: int) -> Recording:
+        """About so many rows, the same number of each lane."""
+        return replace(self, lanes=tuple(lane.first(rows // len(self.lanes)) for lane in self.lanes))
 
     @property
     def streams(self) -> list[str]:
@@ -125,30 +147,37 @@ class Shape:
     steps_us: tuple[int, ...]
 
 
-def filled(lane: Lane, seed: int, rows: int, shape: Shape, make: Make) -> Lane:
-    """The lane with so many rows, between boundaries and voids; ``make`` gives all columns but the time."""
-    rng = random.Random(f"{seed}/{lane.source}/{lane.name}")
-    return replace(lane, entries=tuple(_entries(rng, lane, rows, shape, make)))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endless:
+    """Rows for a lane, between boundaries and voids; ``make`` gives all columns but the time."""
+
+    seed: int
+    lane: Lane
+    shape: Shape
+    make: Make
+
+    def __iter__(self) -> Iterator[Entry]:
+        lane, rng = self.lane, random.Random(f"{self.seed}/{self.lane.source}/{self.lane.name}")
+        now_us, largest_us = BEGIN_US, BEGIN_US
+        while True:
+            kind = rng.random()
+            if kind < 0.03:  # sometimes a promise beyond what the disorder allows: it makes rows late
+                now_us += rng.randrange(SECOND)
+                yield Entry(boundary_us=now_us - rng.randrange(lane.disorder_us))
+            elif kind < 0.05:
+                yield Entry(voids=rng.randint(1, 3))
+            else:
+                made = []
+                for _ in range(rng.randint(1, self.shape.batch_rows)):
+                    now_us += rng.choice(self.shape.steps_us)
+                    at_us = _time(rng, now_us, largest_us, lane.disorder_us)
+                    largest_us = max(largest_us, at_us)
+                    made.append({**self.make(rng), lane.time: at_us})
+                yield Entry(rows=tuple(made))
 
 
-def _entries(rng: random.Random, lane: Lane, rows: int, shape: Shape, make: Make) -> Iterator[Entry]:
-    now_us, largest_us, left = BEGIN_US, BEGIN_US, rows
-    while left > 0:
-        kind = rng.random()
-        if kind < 0.03:  # sometimes a promise beyond what the disorder allows: it makes rows late
-            now_us += rng.randrange(SECOND)
-            yield Entry(boundary_us=now_us - rng.randrange(lane.disorder_us))
-        elif kind < 0.05:
-            yield Entry(voids=rng.randint(1, 3))
-        else:
-            made = []
-            for _ in range(min(left, rng.randint(1, shape.batch_rows))):
-                now_us += rng.choice(shape.steps_us)
-                at_us = _time(rng, now_us, largest_us, lane.disorder_us)
-                largest_us = max(largest_us, at_us)
-                made.append({**make(rng), lane.time: at_us})
-            left -= len(made)
-            yield Entry(rows=tuple(made))
+def endless(lane: Lane, seed: int, shape: Shape, make: Make) -> Lane:
+    return replace(lane, entries=Endless(seed=seed, lane=lane, shape=shape, make=make))
 
 
 def _time(rng: random.Random, now_us: int, largest_us: int, disorder_us: int) -> int:

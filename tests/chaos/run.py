@@ -1,7 +1,8 @@
-"""One chaos run: feed a recording, kill the node as planned, let it finish, compare.
+"""One chaos run: push lanes into a node, kill it as planned, let it finish.
 
-The entries of every lane are divided into one share per start of the node. The first part of a share is sent while the
-node still starts, the rest in steps once all stages run, so that there is always something under way to be killed in.
+Of each lane some entries are sent while the node still starts. When all stages run they go on in steps, until the node
+is where it is to be killed: there is always something under way to be killed in, however slow it is. What was pushed in
+the end is the recording of this run.
 """
 
 from __future__ import annotations
@@ -17,37 +18,40 @@ from statistics import median
 from anabranch import failpoints
 from anabranch.bench.processes import free_ports
 from tests.chaos.checkers import Entry, rows_of
-from tests.chaos.clients import Follower, Pusher, read_stream, running
+from tests.chaos.clients import Follower, Pusher, read_stream, recorded, running
 from tests.chaos.five_boxes import FOLLOWED
-from tests.chaos.processes import START_S, HarnessError, NodeProcess
+from tests.chaos.processes import NodeProcess
 from tests.chaos.recording import Recording
 
-REACH_S = START_S
-"""How long a node may take to reach its failpoint, its start included. One that is not reached fails the run."""
-
-FINISH_S = 300.0
-"""When a run that has only to finish counts as hung."""
-
 PACE_S = 0.25
-EARLY = 0.3
-"""The part of a share that is sent without waiting for Spark: it is backlog when the stages start."""
+"""Between two entries of a lane."""
+
+EARLY = 5
+"""Entries of each lane that are sent without waiting for Spark: they are backlog when the stages start."""
+
+AFTERMATH = 5
+"""Entries of each lane after the last start."""
+
+MANY = 40
+"""Entries that a kill may wait for, of all lanes: some are stopped in while Spark starts, some later."""
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """Where: at a failpoint, the ``count``-th time; or ``delay_s`` after the node serves or after its stages run."""
+    """Where: at a failpoint, the ``count``-th time; or ``after`` so many entries, once the node serves or its stages
+    run."""
 
     failpoint: str | None = None
     count: int = 1
     while_starting: bool = False
-    delay_s: float = 0.0
+    after: int = 0
 
     def __str__(self) -> str:
         if self.failpoint is not None:
             return f"{self.failpoint}:{self.count}"
-        return f"{self.delay_s:.1f} s after it {'serves' if self.while_starting else 'runs'}"
+        return f"{self.after} entries after it {'serves' if self.while_starting else 'runs'}"
 
 
 @dataclass(slots=True)
@@ -74,29 +78,26 @@ class Outcome:
         return text
 
 
-def plan_kills(seed: int, kills: int, pushes: int) -> list[Kill]:
-    """More than half of the kills at failpoints, every one of them at least once; the others at random moments.
-
-    ``pushes`` is about how many there are between two kills: some are stopped in while Spark starts, some later.
-    """
+def plan_kills(seed: int, kills: int) -> list[Kill]:
+    """More than half of the kills at failpoints, every one of them at least once; the others at random moments."""
     rng = random.Random(f"{seed}/kills")
     named = max(len(failpoints.NAMES), (kills * 3 + 4) // 5) if kills >= len(failpoints.NAMES) else kills
     names = [failpoints.NAMES[number % len(failpoints.NAMES)] for number in range(named)]
-    pushing = ("push.before_commit", "push.committed")
-    most = {name: max(1, pushes * 3 // 4) if name in pushing else 4 for name in failpoints.NAMES}
+    most = {name: MANY if name in ("push.before_commit", "push.committed") else 4 for name in failpoints.NAMES}
     planned = [Kill(failpoint=name, count=rng.randint(1, most[name])) for name in names]
-    planned += [Kill(while_starting=rng.random() < 0.3, delay_s=rng.uniform(0.0, 5.0)) for _ in range(kills - named)]
+    starting = [rng.random() < 0.3 for _ in range(kills - named)]
+    planned += [Kill(while_starting=each, after=rng.randint(0, EARLY if each else MANY)) for each in starting]
     rng.shuffle(planned)
     return planned
 
 
 class ChaosRun:
-    """One recording through one node, killed as planned; without kills it is the undisturbed run."""
+    """A recording through one node: one without end if it is killed; without kills it is the undisturbed run."""
 
     def __init__(
         self, recording: Recording, directory: Path, kills: Sequence[Kill] = (), report: Report = print
     ) -> None:
-        self.recording = recording
+        self._recording = recording
         self.directory = directory
         self.state = directory / "state"
         self.log = directory / "node.log"
@@ -113,6 +114,11 @@ class ChaosRun:
         self._follower = Follower(self._address, FOLLOWED)
         self._outcome = Outcome()
 
+    @property
+    def recording(self) -> Recording:
+        """What was pushed."""
+        return recorded(self._recording, self._pushers)
+
     def run(self) -> Outcome:
         started = time.monotonic()
         with running([*self._pushers, self._follower]):
@@ -128,44 +134,46 @@ class ChaosRun:
 
     def _killed_start(self, number: int, kill: Kill) -> None:
         with self._node(f"{kill.failpoint}:{kill.count}" if kill.failpoint else None) as node:
-            self._allow(number, EARLY)
+            self._allow_early()
             back = "killed before all stages ran"
             if kill.failpoint is None and kill.while_starting:
                 node.wait_serving()
-                time.sleep(kill.delay_s)
+                self._wait_pushed(node, kill.after)
             elif ran := self._wait_running_or_stopped(node):
                 self._outcome.back_s.append(ran)
                 back = f"all stages ran after {ran:4.1f} s"
-                self._allow(number, 1.0, PACE_S)
+                for pusher in self._pushers:
+                    pusher.allow(pace_s=PACE_S)
                 if kill.failpoint is None:
-                    time.sleep(kill.delay_s)
+                    self._wait_pushed(node, kill.after)
             if kill.failpoint is not None:
-                node.wait_stopped(REACH_S)
+                node.wait_stopped()
             self._check_clients()
             processes = node.kill()
             self._outcome.killed += processes
             self._report(
                 f"kill {number + 1:2}/{len(self._kills)}  at {kill!s:<32} {back:<32} {processes:2} processes  "
-                f"{self._sent_rows():6} rows in, {len(rows_of(self._follower.entries)):6} rows of {FOLLOWED} followed"
+                f"{self._pushed_rows():6} rows in, {len(rows_of(self._follower.entries)):6} rows of {FOLLOWED} followed"
             )
 
     def _last_start(self) -> None:
         with self._node(None) as node:
-            self._allow(len(self._kills), EARLY)
+            self._allow_early()
             ran = node.wait_running()
+            for pusher in self._pushers:
+                pusher.allow()
             if self._kills:
                 self._outcome.back_s.append(ran)
-            for pusher in self._pushers:
-                pusher.allow(len(pusher.lane.entries) + 1, 0.0)
-            for pusher in self._pushers:
-                if not pusher.join(FINISH_S):
-                    raise HarnessError(f"the {pusher.lane.origin} producer is stuck at entry {pusher.sent}")
+                self._wait_pushed(node, AFTERMATH * len(self._pushers))
+                for pusher in self._pushers:
+                    pusher.finish()
+            node.wait(lambda: all(pusher.join(0) for pusher in self._pushers), "has taken all lanes")
             self._check_clients()
-            node.wait_caught_up(FINISH_S)
-            self._outcome.streams = {name: read_stream(self._address, name) for name in self.recording.streams}
-            self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])), FINISH_S)
+            node.wait_caught_up()
+            self._outcome.streams = {name: read_stream(self._address, name) for name in self._recording.streams}
+            self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])))
             self._outcome.followed = list(self._follower.entries)
-            self._report(f"finished    {self._sent_rows()} rows in; all stages ran after {ran:.1f} s")
+            self._report(f"finished    {self._pushed_rows()} rows in; all stages ran after {ran:.1f} s")
 
     @contextmanager
     def _node(self, failpoint: str | None) -> Iterator[NodeProcess]:
@@ -179,9 +187,9 @@ class ChaosRun:
         """Seconds until all stages run, or None if the node reached its failpoint before that."""
 
         def ready() -> bool:
-            return node.stopped() or (not node.stopped() and self._is_running(node))
+            return node.stopped() or self._is_running(node)
 
-        node.wait(ready, "runs all stages", REACH_S)
+        node.wait(ready, "runs all stages")
         return None if node.stopped() else time.monotonic() - node.started
 
     @staticmethod
@@ -191,15 +199,26 @@ class ChaosRun:
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
-    def _allow(self, start: int, part: float, pace_s: float = 0.0) -> None:
-        """Let the producers send this part of the share of the ``start``-th start."""
-        shares = len(self._kills) + 1
+    def _allow_early(self) -> None:
         for pusher in self._pushers:
-            pusher.allow(int(len(pusher.lane.entries) * (start + part) / shares), pace_s)
+            pusher.allow(len(pusher.pushed) + EARLY)
+
+    def _wait_pushed(self, node: NodeProcess, entries: int) -> None:
+        """So many more, of all lanes."""
+        goal = self._pushed() + entries
+
+        def reached() -> bool:
+            self._check_clients()
+            return self._pushed() >= goal
+
+        node.wait(reached, f"has taken {entries} entries")
+
+    def _pushed(self) -> int:
+        return sum(len(pusher.pushed) for pusher in self._pushers)
 
     def _check_clients(self) -> None:
         for client in (*self._pushers, self._follower):
             client.check()
 
-    def _sent_rows(self) -> int:
-        return sum(len(e.rows) for p in self._pushers for e in p.lane.entries[: p.sent])
+    def _pushed_rows(self) -> int:
+        return self.recording.rows

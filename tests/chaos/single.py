@@ -18,22 +18,22 @@ def main() -> int:
     options = _options()
     with Teller(options.seed, "python -m tests.chaos.single") as teller:
         try:
-            return teller.judge(_problems(teller, options.rows, options.kills))
+            return teller.judge(_problems(teller, options.kills))
         except HarnessError as error:
             return teller.failed(error)
 
 
-def _problems(teller: Teller, rows: int, kills: int) -> dict[str, list[str]]:
-    recording = record(teller.seed, rows)
-    teller.say(f"seed {teller.seed}, {recording.rows} rows, {kills} kills, in {teller.directory}")
-    expected = expected_output(recording)
-    teller.say(f"reference: {sum(len(stream.rows) for stream in expected.values())} rows in {len(expected)} streams")
-    undisturbed = ChaosRun(recording, teller.directory / "undisturbed", report=teller.say).run()
-    teller.say(f"undisturbed run: {undisturbed.figures}")
-    pushes = sum(len(lane.entries) for lane in recording.lanes) // (kills + 1)
-    planned = plan_kills(teller.seed, kills, pushes)
-    killed = ChaosRun(recording, teller.directory / "killed", planned, report=teller.say).run()
+def _problems(teller: Teller, kills: int) -> dict[str, list[str]]:
+    teller.say(f"seed {teller.seed}, {kills} kills, in {teller.directory}")
+    planned = plan_kills(teller.seed, kills)
+    run = ChaosRun(record(teller.seed), teller.directory / "killed", planned, report=teller.say)
+    killed = run.run()
     teller.say(f"killed run: {killed.figures}")
+    expected = expected_output(run.recording)
+    rows = sum(len(stream.rows) for stream in expected.values())
+    teller.say(f"reference: {run.recording.rows} rows in, {rows} rows in {len(expected)} streams out")
+    undisturbed = ChaosRun(run.recording, teller.directory / "undisturbed", report=teller.say).run()
+    teller.say(f"undisturbed run: {undisturbed.figures}")
     alone = as_expected(undisturbed.streams)
     return {
         "undisturbed run": problems_within(undisturbed.streams, FOLLOWED, undisturbed.followed),
@@ -48,7 +48,6 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.single", description=__doc__)
     add_seed(parser)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--rows", type=int, default=15_000)
     return parser.parse_args()
 
 

@@ -227,7 +227,6 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
         real.close()
 
 
-@pytest.mark.timeout(300)
 def test_a_batch_runs_again_as_it_was_and_a_punctuation_works_one_batch_late(engine: Running) -> None:
     engine.push((1, "a", 1), (2, "b", 2))
     engine.settle()

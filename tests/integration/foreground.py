@@ -16,10 +16,7 @@ from typing import IO
 import psutil
 
 from tests.spark import QUICK_JVM
-from tests.waiting import wait_for
-
-START_S = 240
-STOP_S = 40
+from tests.waiting import HANG_S, wait_for
 
 
 class Running:
@@ -51,7 +48,7 @@ class Running:
             into.extend(line.rstrip("\n") for line in stream)  # line by line: others look while it grows
 
     def wait_address(self) -> str:
-        deadline = time.monotonic() + START_S
+        deadline = time.monotonic() + HANG_S
         while time.monotonic() < deadline and self.process.poll() is None:
             for line in list(self.lines):
                 if match := re.fullmatch(r"address: (\S+)", line):
@@ -75,12 +72,12 @@ class Running:
     def wait_stopped(self) -> None:
         """Until it has stopped itself at its failpoint."""
         process = psutil.Process(self.process.pid)
-        wait_for(lambda: process.status() == psutil.STATUS_STOPPED, lambda: (self.lines, self.errors), seconds=START_S)
+        wait_for(lambda: process.status() == psutil.STATUS_STOPPED, lambda: (self.lines, self.errors))
 
     def wait_end(self) -> int:
-        code = self.process.wait(STOP_S)
+        code = self.process.wait(HANG_S)
         for reader in self._readers:
-            reader.join(STOP_S)
+            reader.join(HANG_S)
         return code
 
 

@@ -20,7 +20,7 @@ import pytest
 from anabranch.bench.engine import QUICK, EngineBench
 from anabranch.bench.report import Report
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 KEYS = {"name", "value", "unit", "baseline", "ratio", "bound", "ok"}
 

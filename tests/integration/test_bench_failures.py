@@ -1,4 +1,4 @@
-"""``anabranch bench failover --quick`` and ``racing --quick`` as processes of their own, and Ctrl-C while nodes run.
+"""The benches that run nodes as processes of their own, with ``--quick``, and Ctrl-C while these run.
 
 Whether bounds of time are kept depends on the machine and what else it does: that is for whoever runs them. That
 nothing is lost or repeated does not.
@@ -22,7 +22,7 @@ import pytest
 from anabranch.bench.processes import jvm_of, kill_tree, tree
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 WAYS = ("plain Spark", "single", "race")
 
@@ -85,15 +85,43 @@ def test_two_copies_are_compared_with_one(tmp_path: Path, temporary: Path) -> No
         assert 0 < results[f"latency, {share}"]["value"] <= results["latency, 99 %"]["value"]
 
 
+def test_both_sides_start_the_same_queries(tmp_path: Path, temporary: Path) -> None:
+    results = results_of(temporary, "start", tmp_path / "start.json")
+    assert results["one stage"]["bound"] == "<= 1"
+    assert results["four stages, to one stage"]["bound"] == "<= 1.5"
+    assert results["the same, in seconds"]["bound"] == "<= 1"
+    for what in ("one stage", "restart after kill -9, with state", "four stages", "one more query, warm"):
+        assert results[what]["value"] > 0
+        assert results[what]["baseline"] > 0
+    assert results["one more query, warm"]["value"] < results["one stage"]["value"]
+
+
+def test_hosts_at_rest_are_measured_and_figure_7(tmp_path: Path, temporary: Path) -> None:
+    results = results_of(temporary, "idle", tmp_path / "idle.json")
+    for host in ("entry point with two peers", "replica with one stage", "replica with four stages"):
+        assert results[f"{host}, at rest"]["bound"] == results[f"{host}, ten rows/s"]["bound"] == "<= 2"
+        assert results[f"{host}, ten rows/s"]["value"] > 0
+        assert results[f"{host}: threads"]["value"] > 1
+    assert results["replica with one stage, at rest: JVM"]["value"] > 0
+    assert results["figure 7, in all"]["bound"] == "<= 0.8"
+    assert results["figure 7, in all"]["value"] > results["figure 7: JVM"]["value"] > 0
+
+
 @pytest.mark.parametrize(
-    ("what", "when"), [("failover", "plain Spark: kill 1 of 1"), ("racing", "slow period 1 of 4: a pause of copy a")]
+    ("what", "when"),
+    [
+        ("failover", "plain Spark: kill 1 of 1"),
+        ("racing", "slow period 1 of 4: a pause of copy a"),
+        ("start", "anabranch: killed, and started again"),
+        ("idle", "one stage, at rest: measuring"),
+    ],
 )
 def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path, what: str, when: str) -> None:
     with bench(temporary, what) as process:
         assert process.stdout is not None
         assert any(when in line for line in process.stdout)
+        wait_for(lambda: jvm_of(process.pid) is not None)
         started = set(tree(process.pid)) - {process.pid}
-        assert jvm_of(process.pid) in started
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors

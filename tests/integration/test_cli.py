@@ -15,7 +15,7 @@ from tests.integration.foreground import running
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -15,29 +15,29 @@ import pytest
 from anabranch.bench.processes import free_ports
 from tests.chaos.comparing import problems_against, problems_within
 from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
-from tests.chaos.processes import START_S, NodeProcess, caught_up
+from tests.chaos.processes import NodeProcess, caught_up
 from tests.chaos.recording import expected_output
 from tests.chaos.run import ChaosRun, Kill
 
-ROWS = 800
+SMALL_BATCHES = ("--batch-rows", "100")
+"""So that there are many, also where Spark takes its time for each."""
 
 
 @pytest.mark.processes
-@pytest.mark.timeout(600)  # three starts of Spark
 def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"python -m tests.chaos.single --seed {seed} makes the same kind of input")
     rng = random.Random(seed)
-    recording = record(seed, ROWS)
     kills = [
         Kill(
             failpoint=rng.choice(["push.committed", "stage.offsets_written", "stage.logged"]), count=rng.randint(1, 4)
         ),
-        Kill(while_starting=True, delay_s=rng.uniform(0, 5)),  # while Spark starts
+        Kill(while_starting=True, after=rng.randint(0, 5)),  # while Spark starts
     ]
-    outcome = ChaosRun(recording, tmp_path, kills).run()
+    run = ChaosRun(record(seed), tmp_path, kills)
+    outcome = run.run()
     assert problems_within(outcome.streams, FOLLOWED, outcome.followed) == []
-    assert problems_against(expected_output(recording), outcome.streams, ROUNDED) == []
+    assert problems_against(expected_output(run.recording), outcome.streams, ROUNDED) == []
 
 
 QUERY = """
@@ -66,7 +66,6 @@ outputs:
 
 @pytest.mark.long
 @pytest.mark.processes
-@pytest.mark.timeout(600)  # two starts of Spark
 def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(QUERY.format(path=tmp_path))
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -78,15 +77,20 @@ def test_killed_between_a_write_and_its_acknowledgement_every_tuple_is_there_onc
 
     def start_node(failpoint: str | None) -> NodeProcess:
         return NodeProcess(
-            tmp_path / "q.yaml", tmp_path / "state", free_ports(1)[0], tmp_path / "log", failpoint=failpoint
+            tmp_path / "q.yaml",
+            tmp_path / "state",
+            free_ports(1)[0],
+            tmp_path / "log",
+            failpoint=failpoint,
+            options=SMALL_BATCHES,
         )
 
     node = start_node(failpoint)
     try:
-        node.wait_stopped(START_S)
+        node.wait_stopped()
         node.kill()
         node = start_node(None)
-        node.wait(lambda: all_written(node.status()), "writes all", START_S)
+        node.wait(lambda: all_written(node.status()), "writes all")
     finally:
         node.kill()
     expected = list(range(1, 1501))
@@ -119,7 +123,6 @@ outputs:
 
 @pytest.mark.long
 @pytest.mark.processes
-@pytest.mark.timeout(600)  # three starts of Spark
 def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tmp_path: Path) -> None:
     (tmp_path / "q.yaml").write_text(COUNTING.format(path=tmp_path))
     start = datetime(2026, 1, 1, tzinfo=UTC)
@@ -130,12 +133,14 @@ def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tm
     rng = random.Random(seed)
     log, port = tmp_path / "log", free_ports(1)[0]
     for failpoint in (f"stage.offsets_written:{rng.randint(3, 6)}", f"stage.logged:{rng.randint(3, 6)}", None):
-        node = NodeProcess(tmp_path / "q.yaml", tmp_path / "state", port, log, failpoint=failpoint)
+        node = NodeProcess(
+            tmp_path / "q.yaml", tmp_path / "state", port, log, failpoint=failpoint, options=SMALL_BATCHES
+        )
         try:
             if failpoint is not None:
-                node.wait_stopped(START_S)
+                node.wait_stopped()
             else:
-                node.wait(lambda: all_written(node.status()), "writes all", START_S)  # noqa: B023
+                node.wait(lambda: all_written(node.status()), "writes all")  # noqa: B023
         finally:
             node.kill()
     found = [json.loads(line) for line in (tmp_path / "fives.jsonl").read_text().splitlines()]

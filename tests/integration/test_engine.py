@@ -17,6 +17,7 @@ import anabranch as ab
 from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.connector import NOWHERE
 from anabranch.engine.hashing import identity_hash
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import REQUIRED, SparkSettings, open_session, worker_sockets
@@ -108,7 +109,9 @@ def compile_one(session: SparkSession, query: ab.Query) -> CompiledStage:
     columns = {s.name: arrow_schema((c.name, c.type or "") for c in s.schema) for s in diagram.sources}
     stage = stages(diagram)[0]
     return compile_stage(
-        diagram, stage, lambda name: journal_frame(session, columns[name], address="x:1", stream=name, stage=stage.name)
+        diagram,
+        stage,
+        lambda name: journal_frame(session, columns[name], journals=NOWHERE, stream=name, stage=stage.name),
     )
 
 
@@ -122,7 +125,7 @@ def filtered_window() -> ab.Query:
 def test_a_filter_below_the_watermark_is_noticed(session: SparkSession) -> None:
     """Every plan that runs is looked at: such a filter would drop the control rows, and windows would never close."""
     schema = arrow_schema([("x", "int")])
-    journal = journal_frame(session, schema, address="x:1", stream="numbers", stage="s")
+    journal = journal_frame(session, schema, journals=NOWHERE, stream="numbers", stage="s")
     right = punctuated(journal, ["x"]).filter("x > 1")
     wrong = punctuated(journal.filter("x > 1"), ["x"])
     assert control_rows_pass(right._jdf.queryExecution().analyzed())

@@ -33,8 +33,6 @@ from anabranch.transport.producer import stamped, wall_clock_us
 from tests.integration.entry_points import EntryPoints, diagram, entry_points
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.timeout(300)
-
 
 @contextmanager
 def producing(points: EntryPoints, first: str = "a") -> Iterator[ab.Producer]:

@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import anabranch as ab
 from anabranch.bench.processes import free_ports
 from anabranch.errors import AnabranchError
@@ -21,8 +19,6 @@ from anabranch.transport.client import Client
 from anabranch.transport.ports import ReadRequest
 from tests.chaos.processes import ROOT
 from tests.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(300)
 
 NAMES = "abc"
 KILLS = 3

@@ -67,7 +67,6 @@ def identities(recording: Recording, stream: str) -> Counter[object]:
     return Counter(each.identity for each in recording.streams[stream].tuples)
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("counting", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_replicas_that_add_in_another_order_decide_the_same(tmp_path: Path, counting: bool) -> None:
     first, second = replicas(deciding(counting=counting), tmp_path)
@@ -81,7 +80,6 @@ def test_replicas_that_add_in_another_order_decide_the_same(tmp_path: Path, coun
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 def test_without_the_rule_they_do_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same two runs, compiled as if nothing decided by a sum: so it is the rule that makes them agree."""
     monkeypatch.setattr(floats, "exact_scales", lambda diagram: {})
@@ -118,7 +116,6 @@ def values(random: Random) -> Iterator[list[float | None]]:
     yield [None, None]
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("scale", [SUM_SCALE, 0, 13, LARGEST_SUM_SCALE])
 def test_spark_adds_exactly_as_the_reference_does(session: SparkSession, scale: int) -> None:
     random = Random(scale)

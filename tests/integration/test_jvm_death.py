@@ -16,10 +16,10 @@ import pytest
 
 import anabranch as ab
 from anabranch.bench.processes import free_ports
-from tests.chaos.processes import START_S, NodeProcess
+from tests.chaos.processes import NodeProcess
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 ROWS = 3_000
 QUERY = """
@@ -77,14 +77,14 @@ def numbers(connection: ab.Connection, stream: str, column: str) -> list[int]:
 def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_path: Path, place: str) -> None:
     """Once between two steps of a batch, once while it starts again. All else goes on meanwhile."""
     with node_at(tmp_path, place) as node:
-        node.wait_stopped(START_S)
+        node.wait_stopped()
         kill_jvm(node)
         os.kill(node.pid, signal.SIGCONT)
-        node.wait(lambda: spark_of(node).get("starts") == 2 and jvm_of(node) is not None, "starts Spark again", START_S)
+        node.wait(lambda: spark_of(node).get("starts") == 2 and jvm_of(node) is not None, "starts Spark again")
         kill_jvm(node)
 
         with ab.connect(node.address) as connection:
-            node.wait(lambda: (node.status() or {})["state"] == "restarting Spark", "says what it is at", START_S)
+            node.wait(lambda: (node.status() or {})["state"] == "restarting Spark", "says what it is at")
             told = spark_of(node)["error"]
             assert "killed by SIGKILL, perhaps because the memory of this machine ran out" in told
             assert "spark.driver.memory, which is 2g" in told
@@ -93,7 +93,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
 
             node.wait_running()
             expected = list(range(0, ROWS, 3))
-            wait_for(lambda: len(numbers(connection, "some", "n")) >= len(expected), node.log_tail, seconds=START_S)
+            wait_for(lambda: len(numbers(connection, "some", "n")) >= len(expected), node.log_tail)
             wait_for(lambda: numbers(connection, "passed", "n") == [1, 2], node.log_tail)
             assert numbers(connection, "some", "n") == expected
             assert logged == expected[: len(logged)]
@@ -101,7 +101,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
             wait_for(lambda: len(numbers(connection, "ticked", "value")) > ticked, node.log_tail)
             values = sorted(numbers(connection, "ticked", "value"))
             assert values == list(range(len(values)))
-            wait_for(lambda: written(node, tmp_path) == (expected, expected), node.log_tail, seconds=START_S)
+            wait_for(lambda: written(node, tmp_path) == (expected, expected), node.log_tail)
             found = node.status()
             assert found is not None
             assert (found["spark"]["state"], found["spark"]["starts"], found["spark"]["error"]) == ("running", 3, None)

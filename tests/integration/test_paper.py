@@ -20,7 +20,7 @@ import pytest
 
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.long, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.processes, pytest.mark.long]
 
 TECHNIQUES = ("no replication", "replication", "synchronization", "deterministic")
 

@@ -27,7 +27,7 @@ from tests.chaos.clients import read_stream
 from tests.spark import QUICK_JVM
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
 REPLICAS = ("a", "b")

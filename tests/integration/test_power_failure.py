@@ -35,7 +35,7 @@ STAGES = ("numbers", "totals", "pairs")
 BATCHES = 14
 ROWS = 60
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.spark
 
 
 def query() -> ab.Query:

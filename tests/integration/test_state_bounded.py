@@ -39,7 +39,7 @@ CONF = {
     "spark.sql.streaming.stateStore.minDeltasForSnapshot": "1",
 }
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(1_800)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def query() -> ab.Query:

@@ -286,7 +286,6 @@ class Writer:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(600)  # about 25 s on an idle machine
 def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
     ballast = [disk.fill("ballast", 195 * MEBIBYTE)]
     settings = {"disk_reserve_bytes": disk.reserve_bytes, "batch_rows": 200}  # Spark reads slower than is pushed

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from tests.chaos.processes import alive
-from tests.integration.foreground import START_S, Running, running
+from tests.integration.foreground import Running, running
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 ROWS = 3_000
 QUERY = """
@@ -65,7 +65,7 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
         expect_clean_stop(node, 0, twice)
 
     with running(query, state, *master) as node:  # while Spark starts
-        wait_for(lambda: any("starting Spark" in line for line in list(node.lines)), seconds=START_S)
+        wait_for(lambda: any("starting Spark" in line for line in list(node.lines)))
         wait_for(node.children)
         expect_clean_stop(node, 0, lambda: node.signal_all(signal.SIGTERM))
         assert not any(line.startswith("address:") for line in node.lines)
@@ -76,6 +76,6 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
 
     with running(query, state, *master) as node:
         expected = list(range(0, ROWS, 3))
-        wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors), seconds=START_S)
+        wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors))
         expect_clean_stop(node, 0, lambda: node.signal_group(signal.SIGTERM))
     assert written(query) == expected

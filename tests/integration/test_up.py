@@ -21,7 +21,7 @@ from tests.chaos.clients import read_stream
 from tests.integration.deployments import write
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(600)]
+pytestmark = pytest.mark.processes
 
 
 class Shell:

@@ -26,7 +26,7 @@ from tests.recording import RecordedStream, Recording
 from tests.unit.reference import test_boxes, test_stage
 from tests.unit.reference.streams import diagram, row, source
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 Recorded = Callable[[Callable[[], Diagram]], Recording]
 Known = Callable[[Callable[[], Diagram]], list[list[str]]]
@@ -145,7 +145,6 @@ def known(recorded: Recorded) -> Known:
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutation", WINDOWS, ids=str)
 def test_windows_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     recording, before = recorded(stateless_and_windows), known(stateless_and_windows)
@@ -153,14 +152,12 @@ def test_windows_notice(mutation: Mutation, recorded: Recorded, known: Known) ->
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutation", JOINS, ids=str)
 def test_joins_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     assert is_noticed(mutation, recorded(joins), known(joins)), "this rule could be broken without anyone noticing"
 
 
 @pytest.mark.spark
-@pytest.mark.timeout(300)
 @pytest.mark.parametrize("mutation", COUNTING, ids=str)
 def test_counting_notices(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     recording, before = recorded(counting), known(counting)

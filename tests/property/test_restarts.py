@@ -38,7 +38,7 @@ JUDGED = [
     for box in boxes_with_outputs(DIAGRAMS[seed])
 ]
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from tests.property.oracle import (
 )
 from tests.recording import Recording
 
-pytestmark = [pytest.mark.spark, pytest.mark.long, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
 def test_every_stream_has_the_contents_of_the_reference(recording: Recording) -> None:

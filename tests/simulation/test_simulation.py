@@ -17,8 +17,6 @@ from anabranch.sim.run import Report, Setting, simulate
 from anabranch.sim.world import SECOND
 from tests.simulation.broken import BROKEN
 
-pytestmark = pytest.mark.timeout(300)  # the first test waits for all seeds
-
 SEEDS = range(50)
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {

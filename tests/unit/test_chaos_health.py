@@ -16,7 +16,7 @@ Said = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Plan:
-    return load_plan(write_deployment(record(1, 80), tmp_path_factory.mktemp("planetlab"), joins=1))
+    return load_plan(write_deployment(record(1), tmp_path_factory.mktemp("planetlab"), joins=1))
 
 
 @pytest.fixture

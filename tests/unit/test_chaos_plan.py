@@ -6,30 +6,32 @@ import pytest
 
 from anabranch import failpoints
 from anabranch.model.names import late_stream
-from tests.chaos.five_boxes import query, record
+from tests.chaos.five_boxes import SHAPE, query, record
 from tests.chaos.recording import expected_output
 from tests.chaos.run import plan_kills
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_twenty_kills_reach_every_failpoint_and_leave_some_to_chance(seed: int) -> None:
-    kills = plan_kills(seed, 20, 40)
+    kills = plan_kills(seed, 20)
     named = [kill.failpoint for kill in kills if kill.failpoint is not None]
     assert len(kills) == 20
     assert len(named) >= 10
     assert set(named) == set(failpoints.NAMES)
     assert len(named) < 20
-    assert kills == plan_kills(seed, 20, 40)
-    assert kills != plan_kills(seed + 1, 20, 40)
+    assert kills == plan_kills(seed, 20)
+    assert kills != plan_kills(seed + 1, 20)
 
 
 def test_a_recording_follows_from_its_seed() -> None:
-    assert record(3, 300) == record(3, 300)
-    assert record(3, 300) != record(4, 300)
+    recording = record(3).first(300)
+    assert recording == record(3).first(300)
+    assert recording != record(4).first(300)
+    assert 300 <= recording.rows <= 300 + len(recording.lanes) * SHAPE.batch_rows
 
 
 def test_a_recording_has_what_makes_it_hard() -> None:
-    recording = record(3, 9_000)
+    recording = record(3).first(9_000)
     for lane in recording.lanes:
         times = [row[lane.time] for entry in lane.entries for row in entry.rows]
         assert len(set(times)) < len(times), "ties"

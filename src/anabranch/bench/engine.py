@@ -29,15 +29,23 @@ import numpy as np
 from anabranch.bench.fresh import Fresh, FreshNode, FreshPlain
 from anabranch.bench.processes import ALL, JVM, PYTHON, cpu_seconds
 from anabranch.bench.report import Bound, Report, Result
-from anabranch.bench.sides import CONF, QUICK_CONF, Digest, Ours, Plain, Side, digest
+from anabranch.bench.sides import (
+    CONF,
+    QUICK_CONF,
+    Digest,
+    Ours,
+    Plain,
+    Side,
+    digest,
+    wait_for_results,
+    wait_until,
+)
 from anabranch.bench.workloads import FLOW_PUSHES_S, Rows, Workload, flow_push, total_rows, workloads
 from anabranch.engine.baseline import BatchTimes
-from anabranch.errors import EngineError, InvariantBroken
+from anabranch.errors import InvariantBroken
 
 THROUGHPUT: Final = Bound(least=0.7)
 BATCH_TIME: Final = Bound(most=1.4)
-LOOK_S: Final = 0.002
-WAIT_S: Final = 300.0
 MIB: Final = 1 << 20
 
 Kind = type[FreshNode | FreshPlain]
@@ -163,13 +171,15 @@ class EngineBench:
             side.feed(prepared)
         self._wait(side, expected)
         held_ms = side.held_ms() - held_ms
-        self._wait_until(side, lambda: sum(len(times) for _, times in side.arrivals) >= expected - before)
+        wait_until(side, lambda: sum(len(times) for _, times in side.arrivals) >= expected - before, self._check)
         latencies = []
         for came, stimes_us in side.arrivals:
             made_by = flow_push(stimes_us, began_us)
             made_by = made_by[made_by >= settled]
             latencies.append((came - pushed[made_by]) * 1000)
-        self._wait_until(side, lambda: bool(batches()))  # Spark tells of a batch some time after its results are there
+        wait_until(
+            side, lambda: bool(batches()), self._check
+        )  # Spark tells of a batch some time after its results are there
         return Flow(
             batch_ms=batch_milliseconds(batches(), held_ms),
             parts_ms=_parts(batches(), held_ms),
@@ -177,16 +187,7 @@ class EngineBench:
         )
 
     def _wait(self, side: Side, results: int) -> None:
-        self._wait_until(side, lambda: side.rows_out() >= results)
-
-    def _wait_until(self, side: Side, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not condition():
-            time.sleep(LOOK_S)
-            self._check()
-            side.check_alive()
-            if time.monotonic() > deadline:
-                raise EngineError(f"After {WAIT_S:.0f} s {side.name} has {side.rows_out()} results, and not all.")
+        wait_for_results(side, results, self._check)
 
     # --- in processes of their own ---------------------------------------------------------------------------------
 
@@ -196,7 +197,8 @@ class EngineBench:
 
         def measure(kind: Kind) -> Fresh:
             directory = self._directory / kind.__name__
-            measured = kind(directory, self._plan.conf, self._check).measure(workload, count)
+            with kind(workload.diagram, directory, self._plan.conf, self._check) as side:
+                measured = side.measure(workload, count)
             shutil.rmtree(directory)
             return measured
 

@@ -93,6 +93,11 @@ def cpu_seconds(root: int) -> dict[str, float]:
     return seconds | {ALL: sum(seconds.values())}
 
 
+def threads(pid: int) -> int:
+    """Of one process; 0 if it is gone."""
+    return next((int(fields[17]) for each, fields in _stats() if each == pid), 0)
+
+
 def jvm_of(root: int) -> int | None:
     return next((pid for pid in tree(root) if _is_java(pid)), None)
 

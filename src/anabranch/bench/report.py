@@ -47,6 +47,8 @@ class Result:
     unit: str
     baseline: float | None = None
     bound: Bound | None = None
+    goal: Bound | None = None
+    """What is aimed at beyond the bound. It is shown, and decides nothing."""
 
     @property
     def ratio(self) -> float | None:
@@ -54,8 +56,18 @@ class Result:
 
     @property
     def ok(self) -> bool:
+        return self._keeps(self.bound)
+
+    @property
+    def verdict(self) -> str:
+        """As the table shows it."""
+        bound = f"{self.bound}  {'ok' if self.ok else 'MISSED'}" if self.bound else ""
+        goal = f"goal {self.goal}{'' if self._keeps(self.goal) else ': not yet'}" if self.goal else ""
+        return ", ".join(filter(None, (bound, goal)))
+
+    def _keeps(self, bound: Bound | None) -> bool:
         judged = self.value if self.ratio is None else self.ratio
-        return self.bound is None or self.bound.holds(judged)
+        return bound is None or bound.holds(judged)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -74,8 +86,8 @@ class Report:
     """All results of one command."""
 
     command: str
-    baseline: str
-    """What the numbers are compared with, as the heading of a column."""
+    baseline: str | None
+    """What the numbers are compared with, as the heading of a column; None if they stand for themselves."""
     measured: str = "anabranch"
     """What the numbers are of, as the heading of the column before it."""
     load_before: float = field(default_factory=lambda: round(os.getloadavg()[0], 1))
@@ -96,6 +108,7 @@ class Report:
         return MISSED if self.missed else 0
 
     def as_json(self) -> dict[str, Any]:
+        goals = {result.name: str(result.goal) for result in self.results if result.goal is not None}
         return {
             "command": self.command,
             "commit": commit(),
@@ -104,7 +117,7 @@ class Report:
             "load_before": self.load_before,
             "baseline": self.baseline,
             "results": [result.as_json() for result in self.results],
-            "details": self.details,
+            "details": self.details | ({"goals": goals} if goals else {}),
         }
 
     def write(self, file: Path) -> None:
@@ -113,14 +126,14 @@ class Report:
     def table(self) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold")
         table.add_column("", no_wrap=True)
-        for heading in (self.measured, self.baseline, "ratio"):
+        for heading in (self.measured, *((self.baseline, "ratio") if self.baseline else ())):
             table.add_column(heading, justify="right", no_wrap=True)
         for heading in ("unit", "bound"):
             table.add_column(heading, no_wrap=True)
         for each in self.results:
-            verdict = "" if each.bound is None else f"{each.bound}  {'ok' if each.ok else 'MISSED'}"
             ratio = "" if each.ratio is None else f"{each.ratio:.2f}"
-            table.add_row(each.name, _shown(each.value), _shown(each.baseline), ratio, each.unit, verdict)
+            compared = (_shown(each.baseline), ratio) if self.baseline else ()
+            table.add_row(each.name, _shown(each.value), *compared, each.unit, each.verdict)
         return table
 
 

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,9 @@ QUICK_CONF: Final[Mapping[str, str]] = {
 }
 """For a short run: the JVM's optimising compiler would take much of it, and be done when it is over."""
 
+LOOK_S: Final = 0.002
+WAIT_S: Final = 300.0
+
 FILES_PER_BATCH: Final = limits.BATCH_ROWS // limits.SEGMENT_ROWS
 """Files of a segment's rows each, so that a batch of plain Spark has as many rows as one of ours."""
 
@@ -55,7 +58,8 @@ def digest(rows: pa.Table) -> Digest:
 
 
 class Side(ABC):
-    """One start of a workload on one side. Use it as a context manager: it starts and stops what it needs."""
+    """A workload on one side. Use it as a context manager: it starts and stops what it needs. A second time it goes on
+    from what it has on disk."""
 
     name: str
 
@@ -66,7 +70,7 @@ class Side(ABC):
         self.arrivals: Final[list[Arrival]] = []
 
     def __enter__(self) -> Side:
-        self.directory.mkdir(parents=True)
+        self.directory.mkdir(parents=True, exist_ok=True)
         try:
             self._start()
         except BaseException:
@@ -189,6 +193,7 @@ class Plain(Side):
 
     _query: PlainQuery | None = None
     _store: Store | None = None
+    _files = 0
 
     def prepare(self, pieces: list[Piece]) -> list[Any]:
         return [self._write(source, batch) for source, batch in pieces]
@@ -218,12 +223,10 @@ class Plain(Side):
         self.arrivals.clear()
 
     def _start(self) -> None:
-        self._files = 0
         self._staging = self.directory / "staging"
-        self._staging.mkdir()
         folders = {source.name: self.directory / source.name for source in self.workload.diagram.sources}
-        for folder in folders.values():
-            folder.mkdir()
+        for folder in (self._staging, *folders.values()):
+            folder.mkdir(exist_ok=True)
         session = open_session(SparkSettings(conf=self.conf))
         self._query = PlainQuery(
             session, self.workload.diagram, folders, self.directory / "checkpoint", files_per_batch=FILES_PER_BATCH
@@ -250,6 +253,21 @@ class Plain(Side):
         assert self._store is not None
         log_results(self._store, table)
         self.arrivals.append((time.monotonic(), _micros(table[STIME])))
+
+
+def wait_until(side: Side, condition: Callable[[], bool], check: Callable[[], None]) -> None:
+    """``check`` may end the wait by raising."""
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        time.sleep(LOOK_S)
+        check()
+        side.check_alive()
+        if time.monotonic() > deadline:
+            raise EngineError(f"After {WAIT_S:.0f} s {side.name} has {side.rows_out()} results, and not all.")
+
+
+def wait_for_results(side: Side, results: int, check: Callable[[], None]) -> None:
+    wait_until(side, lambda: side.rows_out() >= results, check)
 
 
 def log_results(store: Store, table: pa.Table) -> None:

@@ -35,6 +35,8 @@ CONF: Final[Mapping[str, str]] = {
 soon does what it does at the same pace: with it, a run would measure for minutes how it warms up."""
 
 Push = Callable[[pa.RecordBatch], None]
+Make = Callable[[int, int, int], pa.RecordBatch]
+"""The number of the first row, how many, and the time at which they are made."""
 
 
 def query() -> Diagram:
@@ -67,8 +69,10 @@ class Flow:
     A push that takes long is caught up with; the rows carry the time at which they were made then.
     """
 
-    def __init__(self, push: Push) -> None:
+    def __init__(self, push: Push, *, make: Make = rows, push_rows: int = PUSH_ROWS) -> None:
         self._push = push
+        self._make = make
+        self._push_rows = push_rows
         self._over = threading.Event()
         self._failure: Exception | None = None
         self._made = 0
@@ -104,8 +108,8 @@ class Flow:
         began, pushes = time.monotonic(), 0
         try:
             while not self._over.wait(max(0.0, began + pushes / PUSHES_S - time.monotonic())):
-                self._push(rows(self._made, PUSH_ROWS, now_us()))
-                self._made += PUSH_ROWS
+                self._push(self._make(self._made, self._push_rows, now_us()))
+                self._made += self._push_rows
                 pushes += 1
         except Exception as error:
             self._failure = error

@@ -237,6 +237,14 @@ class Committed:
         return None
 
 
+def check_nodes(nodes: Supervisor) -> None:
+    """Raises if one has ended by itself."""
+    for change in nodes.look():
+        if change.state == "ended":
+            told = "\n".join(nodes.child(change.node).last_lines())
+            raise EngineError(f"The node {change.node} has ended: {told}")
+
+
 class Deployed(Way):
     """A deployment with this many copies of the query, each a node of its own."""
 
@@ -288,10 +296,7 @@ class Deployed(Way):
 
     def check(self) -> None:
         super().check()
-        for change in self.nodes.look():
-            if change.state == "ended":
-                told = "\n".join(self.nodes.child(change.node).last_lines())
-                raise EngineError(f"The node {change.node} of {self.name} has ended: {told}")
+        check_nodes(self.nodes)
 
     def statistics(self) -> dict[str, float]:
         """Processor seconds of all nodes, and bytes on all links."""

@@ -1,4 +1,4 @@
-"""The queries of the engine's benchmark and their rows: a filter, a window sum over 1000 keys, a join.
+"""The queries of the benchmarks and their rows: a filter, a window sum over 1000 keys, a join, and four boxes in one.
 
 Rows are made from their numbers alone, so both sides get the same ones. Sums are of integers, because sums of floating
 point differ in their last bits with the order of addition, and the outputs are compared.
@@ -37,6 +37,9 @@ FLOW_ROWS_S: Final = 1_000
 FLOW_PUSHES_S: Final = 10
 """A steady flow: so many rows a second, in so many pushes. Stream time moves by a window from one to the next, so that
 every push has results to show."""
+
+EVENTS: Final = "n bigint, key bigint, value bigint, weight double, at timestamp"
+RIGHTS: Final = "m bigint, other bigint, amount bigint, load double, since timestamp"
 
 OUTPUT: Final = "out"
 
@@ -128,24 +131,48 @@ def first_rows(count: int) -> pa.RecordBatch:
     return _events(numbers, np.where(numbers == count - 1, BEGIN_US - WINDOW_US, BEGIN_US - HOUR_US))
 
 
-def window_sum() -> Diagram:
+def first_of_each() -> list[Piece]:
+    """Rows after which each output of ``four_stages`` has one result."""
+    numbers = np.arange(1, dtype=np.int64)
+    return [("events", first_rows(2)), ("rights", _rights(numbers, np.array([BEGIN_US - HOUR_US])))]
+
+
+def event_rows(first: int, count: int, at_us: int) -> pa.RecordBatch:
+    """Rows of ``events`` that were made at one moment."""
+    return _events(np.arange(first, first + count, dtype=np.int64), np.full(count, at_us))
+
+
+def window_sum(*, stamped: bool = True) -> Diagram:
+    """One stage. With ``stamped`` rows say their time themselves, otherwise the entry point does."""
     query = Query("window_sum")
-    events = query.source("events", "n bigint, key bigint, value bigint, weight double, at timestamp", time="at")
+    events = query.source("events", EVENTS, time="at" if stamped else None)
     query.output(OUTPUT, events.aggregate("sum(value) AS total", by="key", window="10s", name="sums"))
+    return query.checked()
+
+
+def four_stages(*, stamped: bool = True) -> Diagram:
+    """A filter, two windows and a join, each with an output, so that plain Spark can do the same by four queries."""
+    query = Query("four_stages")
+    events = query.source("events", EVENTS, time="at" if stamped else None)
+    rights = query.source("rights", RIGHTS, time="since" if stamped else None)
+    query.output("selected", events.filter(f"value < {SELECTED}", name="cheap"))
+    query.output("sums", events.aggregate("sum(value) AS total", by="key", window="10s", name="totals"))
+    query.output("tops", events.aggregate("max(value) AS top", by="key", window="60s", name="largest"))
+    query.output("pairs", events.join(rights, on="key = other", within="1s", name="joined"))
     return query.checked()
 
 
 def _filter(below: int) -> Diagram:
     query = Query("filter")
-    events = query.source("events", "n bigint, key bigint, value bigint, weight double, at timestamp", time="at")
+    events = query.source("events", EVENTS, time="at")
     query.output(OUTPUT, events.filter(f"value < {below}", name="selected"))
     return query.checked()
 
 
 def _join() -> Diagram:
     query = Query("join")
-    left = query.source("lefts", "n bigint, key bigint, value bigint, weight double, at timestamp", time="at")
-    right = query.source("rights", "m bigint, other bigint, amount bigint, load double, since timestamp", time="since")
+    left = query.source("lefts", EVENTS, time="at")
+    right = query.source("rights", RIGHTS, time="since")
     query.output(OUTPUT, left.join(right, on="key = other", within="1s", name="pairs"))
     return query.checked()
 

@@ -24,6 +24,8 @@ WIDTH: Final = 120
 
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")]
 _QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: two to three minutes, rough.")]
+_QuickIdle = Annotated[bool, typer.Option("--quick", help="Shorter intervals: two to three minutes, rough.")]
+_QuickStart = Annotated[bool, typer.Option("--quick", help="One round: about a minute, rough.")]
 _QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: about two minutes, rough.")]
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
@@ -63,6 +65,47 @@ def engine(
         _run("engine", partial(EngineBench, QUICK if quick else FULL), quick, json_file, baseline="plain Spark")
     finally:
         close_session()
+
+
+@bench.command()
+def start(quick: _QuickStart = False, json_file: _Json = None) -> None:
+    """Take the time from a command to the first result, beside plain Spark doing the same.
+
+    A query of one stage, the same killed with SIGKILL and started again on its state, a query of four stages, and one
+    more query in a host whose JVM is warm; medians of five rounds, in which both take turns. A full run takes about
+    10 minutes. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      anabranch bench start --quick
+      anabranch bench start --json start.json
+    """
+    from anabranch.bench.start import FULL, QUICK, StartBench
+    from anabranch.engine.session import close_session
+
+    try:
+        _run("start", partial(StartBench, QUICK if quick else FULL), quick, json_file, baseline="plain Spark")
+    finally:
+        close_session()
+
+
+@bench.command()
+def idle(quick: _QuickIdle = False, json_file: _Json = None) -> None:
+    """Show what hosts take while next to nothing happens: processor time, threads and memory.
+
+    An entry point with two peers, a replica with one stage and one with four, at rest and with ten rows a second; and
+    figure 7 of the racing paper whole (examples/planetlab.toml): seven hosts, three Sparks, 16 rows a second. Processor
+    time of a host, of its JVM and of Python workers apart. A full run takes about 10 minutes. Exit code 0 if all bounds
+    are kept, 1 if one is missed, 130 after Ctrl-C.
+
+    \b
+    Examples:
+      anabranch bench idle --quick
+      anabranch bench idle --json idle.json
+    """
+    from anabranch.bench.idle import FULL, QUICK, IdleBench
+
+    _run("idle", partial(IdleBench, QUICK if quick else FULL), quick, json_file, baseline=None)
 
 
 @bench.command()
@@ -114,7 +157,7 @@ def _run(
     quick: bool,
     json_file: Path | None,
     *,
-    baseline: str,
+    baseline: str | None,
     measured: str = "anabranch",
 ) -> NoReturn:
     """Carries it out in a directory of its own, tells what it found, and exits as that is."""

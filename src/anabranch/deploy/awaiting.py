@@ -29,7 +29,6 @@ from anabranch.model.position import Position
 from anabranch.syncing import sync
 from anabranch.transport.ports import (
     CopyPiece,
-    JournalRequest,
     PieceAnswer,
     PieceRequest,
     Push,
@@ -159,12 +158,6 @@ class Awaiting:
         self._refuse()
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
-        self._refuse()
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        self._refuse()
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         self._refuse()
 
     def _refuse(self) -> NoReturn:

@@ -1,8 +1,8 @@
 """The class archive: Spark's classes in a file that a JVM maps into memory, instead of loading them one by one.
 
-With it Spark starts in about half the time. It is made once for each Java and each installed PySpark, by a JVM that
-loads what a node needs and writes it down when it ends (``anabranch prepare``); a JVM that does not fit it runs
-without.
+With it Spark starts in about half the time. It is made once for each Java, installed PySpark and connector, by a
+JVM that loads what a node needs and writes it down when it ends (``anabranch prepare``); a JVM that does not fit it
+runs without.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from typing import Final
 
 import pyspark
 
+from anabranch.engine import connector
+
 DIRECTORY: Final = Path(sys.prefix, "share", "anabranch")
 """Beside the installed PySpark, so that both come and go together."""
 
 
 def archive() -> Path:
-    """Where the archive of this Java and this PySpark is, or would be."""
+    """Where the archive of this Java, this PySpark and this connector is, or would be."""
     java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
-    known = [pyspark.__version__, pyspark.__path__[0]]
+    known = [pyspark.__version__, pyspark.__path__[0], connector.digest()]
     if java is not None and (home := Path(java).resolve().parents[1]).exists():
         release = home / "release"
         known += [str(home), release.read_text() if release.exists() else ""]

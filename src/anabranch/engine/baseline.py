@@ -3,7 +3,7 @@
 Parquet files in, the time column as the watermark, ``foreachBatch`` and ``toArrow`` out, or Parquet files again:
 Spark's own file source in the place of inlet and journal, and nothing of ours around it. It runs in the session of the
 engine, with the same settings, so that what differs is what Anabranch adds. Knows the few diagrams that a benchmark
-needs: one Filter, Aggregate or Join between sources and one output.
+needs: one Filter, Aggregate or Join between sources and each output.
 """
 
 from __future__ import annotations
@@ -58,7 +58,10 @@ def batch_times(session: SparkSession) -> list[BatchTimes]:
 
 
 class PlainQuery:
-    """The diagram as one query of Spark on directories of Parquet files, one for each source."""
+    """An output of the diagram as one query of Spark on directories of Parquet files, one for each source.
+
+    ``output`` says which, if there are several.
+    """
 
     def __init__(
         self,
@@ -68,13 +71,14 @@ class PlainQuery:
         checkpoint: Path,
         *,
         files_per_batch: int,
+        output: str | None = None,
     ) -> None:
         self._session = session
         self._diagram = diagram
         self._files = files
         self._files_per_batch = files_per_batch
         self._query = CheckpointedQuery(session, checkpoint, pool="plain")
-        self._frame = self._output()
+        self._frame = self._made(output)
         fields = [field for field in self._frame.schema.fields if field.name != STIME]
         self.schema: Final = arrow_schema((field.name, field.dataType.simpleString()) for field in fields)
         """The data columns that come out; ``_stime`` comes before them."""
@@ -97,9 +101,9 @@ class PlainQuery:
     def error(self) -> Exception | None:
         return self._query.error()
 
-    def _output(self) -> DataFrame:
-        (output,) = self._diagram.outputs
-        box = self._diagram.box(output.input.box)
+    def _made(self, output: str | None) -> DataFrame:
+        (arrow,) = (each.input for each in self._diagram.outputs if output in (None, each.name))
+        box = self._diagram.box(arrow.box)
         match box:
             case Filter():
                 source, frame = self._scan(box.input)

@@ -6,20 +6,19 @@ Compiles as a node does, against journals that nobody serves: Spark reads them o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage, empty_batch
+from anabranch.engine.connector import NOWHERE
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import SparkSettings, open_session
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, stages
 from anabranch.query.needs import needs
-
-_NOWHERE: Final = "127.0.0.1:1"
 
 
 def stage_plans(diagram: Diagram, settings: SparkSettings | None = None) -> Iterator[tuple[str, str]]:
@@ -45,13 +44,13 @@ def _compiled(
         schemas[source.name] = arrow_schema((column.name, column.type or "") for column in source.schema)
     for stage in all_stages:
 
-        def journals(stream: str, stage: Stage = stage) -> DataFrame:
+        def journal(stream: str, stage: Stage = stage) -> DataFrame:
             wanted = needs(diagram, stage)[stream]
             return journal_frame(
-                session, schemas[stream], address=_NOWHERE, stream=stream, stage=stage.name, wanted=wanted
+                session, schemas[stream], journals=NOWHERE, stream=stream, stage=stage.name, wanted=wanted
             )
 
-        compiled = compile_stage(diagram, stage, journals)
+        compiled = compile_stage(diagram, stage, journal)
         schemas.update(compiled.schemas)
         yield stage, compiled
 

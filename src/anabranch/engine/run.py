@@ -31,6 +31,7 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
+from anabranch.engine.connector import SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
@@ -63,7 +64,7 @@ def journal_frame(
     session: SparkSession,
     schema: pa.Schema,
     *,
-    address: str,
+    journals: JournalHost,
     stream: str,
     stage: str,
     scan: int = 0,
@@ -84,7 +85,7 @@ def journal_frame(
         ),
     ]
     options = {
-        "address": address,
+        **journals.options(),
         "stream": stream,
         "stage": stage,
         "scan": str(scan),
@@ -93,7 +94,7 @@ def journal_frame(
         "rows": to_text(rows),
         "schema": json.dumps(StructType(fields).jsonValue()),
     }
-    return session.readStream.format("anabranch_journal").options(**options).load()
+    return session.readStream.format(SOURCE).options(**options).load()
 
 
 class StageRun:
@@ -105,7 +106,7 @@ class StageRun:
         diagram: Diagram,
         stage: Stage,
         *,
-        address: str,
+        journals: JournalHost,
         schemas: Mapping[str, pa.Schema],
         checkpoint: Path,
         max_rows: int = limits.BATCH_ROWS,
@@ -122,11 +123,11 @@ class StageRun:
         needed = needs(diagram, stage)
         rows = selections(diagram, stage)
 
-        def journals(stream: str) -> DataFrame:
+        def journal(stream: str) -> DataFrame:
             return journal_frame(
                 session,
                 schemas[stream],
-                address=address,
+                journals=journals,
                 stream=stream,
                 stage=stage.name,
                 scan=next(scans),
@@ -136,7 +137,7 @@ class StageRun:
             )
 
         with told_in_short(f"compile stage {stage.name}"):
-            self.compiled: CompiledStage = compile_stage(diagram, stage, journals)
+            self.compiled: CompiledStage = compile_stage(diagram, stage, journal)
 
     def start(self, sink: Sink, logged: int | None) -> None:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning."""

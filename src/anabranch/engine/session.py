@@ -23,8 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch import limits
-from anabranch.engine import archive, jvm, workers
-from anabranch.engine.source import JournalSource
+from anabranch.engine import archive, connector, jvm, workers
 from anabranch.errors import ConfigError, EngineError
 
 REQUIRED: Final[Mapping[str, str]] = {
@@ -106,10 +105,9 @@ class SparkSettings:
                     remedy="Leave it out.",
                 )
         merged = {**DEFAULTS, **REQUIRED, "spark.driver.extraJavaOptions": JAVA_OPTIONS}
-        host = "127.0.0.1"
+        host = self.driver_host
         if self.is_cluster:
             self._check_host()
-            host = self.host
             merged["spark.executor.extraJavaOptions"] = JAVA_OPTIONS
         return {**merged, "spark.driver.host": host, "spark.driver.bindAddress": host, **self.conf}
 
@@ -117,6 +115,11 @@ class SparkSettings:
     def is_cluster(self) -> bool:
         """Whether the executors are other processes, perhaps on other machines."""
         return not self.master.startswith("local")
+
+    @property
+    def driver_host(self) -> str:
+        """Where driver and journals listen: what is not for other machines stays on loopback."""
+        return self.host if self.is_cluster else "127.0.0.1"
 
     def _check_host(self) -> None:
         """Executors read the journals from this address: it must mean this machine there too."""
@@ -148,6 +151,8 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "tables"),
     }
+    # Not extraClassPath, which stands before Spark's jars: the class archive would no longer fit.
+    options["spark.jars"] = ",".join(filter(None, [str(connector.JAR), options.get("spark.jars")]))
     if not settings.is_cluster:  # executors elsewhere have other directories, and take their own for temporary files
         options |= worker_sockets(scratch)
     asked = options.get("spark.driver.extraJavaOptions", "")
@@ -168,16 +173,15 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
         ) from error
     _share_environment_safely(session)
     _let_accumulators_end(session)
-    session.dataSource.register(JournalSource)
     return session
 
 
 def _share_environment_safely(session: SparkSession) -> None:
     """Let the threads of several queries write to the environment of Python workers at once.
 
-    Spark gives every Python function the same map, and each query that opens a journal puts its settings into it, on
-    its own thread. In the ordinary HashMap two first writes at once can leave a wrong count, after which no task that
-    carries the map can be read by an executor (java.io.OptionalDataException), until the process ends.
+    Spark gives every Python function the same map, and each query with a window of tuples puts its settings into it,
+    on its own thread. In the ordinary HashMap two first writes at once can leave a wrong count, after which no task
+    that carries the map can be read by an executor (java.io.OptionalDataException), until the process ends.
     """
     context = session.sparkContext
     if isinstance(context.environment, dict):

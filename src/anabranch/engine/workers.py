@@ -2,7 +2,7 @@
 
 Spark gives its workers a path that begins with an archive of PySpark's sources, for machines that have none. Python
 keeps no compiled code of what is in an archive: every process compiles PySpark anew, which takes two thirds of its
-start, and each journal that a query reads has a process of its own.
+start. Only windows of tuples have Python workers.
 """
 
 from __future__ import annotations

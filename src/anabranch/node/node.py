@@ -23,7 +23,7 @@ from typing import Any, Final, Self
 
 import pyarrow as pa
 
-from anabranch import failpoints, limits
+from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.errors import (
     AnabranchError,
@@ -44,18 +44,20 @@ from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
+from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.inlets import Inlets
+from anabranch.node.journals import Journals
 from anabranch.node.lane_replica import Sharing
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part, direct
 from anabranch.node.peers import Peers
-from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.reading import wire_batches
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
-from anabranch.node.spark_host import Say, SparkHost
+from anabranch.node.spark_host import Say, SparkHost, spark_settings
 from anabranch.node.stages import StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
@@ -67,9 +69,9 @@ from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.builder import Query
 from anabranch.query.graph import Stage, all_origins, sources_of
 from anabranch.query.validate import validate
+from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import (
     CopyPiece,
-    JournalRequest,
     PieceAnswer,
     PieceRequest,
     Push,
@@ -80,7 +82,7 @@ from anabranch.transport.ports import (
 )
 from anabranch.transport.server import FlightServer
 
-_HOUSEKEEPING_S: Final = 0.1
+_WATCH_EVERY_S: Final = 0.1
 _TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
 
@@ -116,6 +118,7 @@ class Node:
         self._route = direct if relays is None else relays.route
         self._port = self.settings.port
         self._server: FlightServer | None = None
+        self._journals: JournalServer | None = None
         self._lost: AnabranchError | None = None
         self._discard = False
         self._closing = threading.Event()
@@ -163,7 +166,8 @@ class Node:
         self._snapshots = Snapshots(
             self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
         )
-        self._housekeeper: threading.Thread | None = None
+        self._housekeeper = Housekeeper()
+        self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
         self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
@@ -209,9 +213,9 @@ class Node:
         starting = f"; starting Spark ({self.settings.master})" if self._spark is not None else ""
         serving = f"serving at {self.address}{starting}"
         self._progress(serving)
-        self._housekeeper = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
-        self._housekeeper.start()
-        self._start_all(serving)
+        self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
+        self._housekeeping.start()
+        self._start_stages(serving)
         self._ready.set()
         self._feeding.start(self._spark, self._directory.path / "checkpoints")
 
@@ -240,12 +244,15 @@ class Node:
             self._synchronizing.close()
         self._compared.stop()
         self._neighbours.close()
-        if self._housekeeper is not None and self._housekeeper is not threading.current_thread():
-            self._housekeeper.join(limits.STOP_WAIT_S)
+        self._housekeeper.stop()
+        if self._housekeeping is not None and self._housekeeping is not threading.current_thread():
+            self._housekeeping.join(limits.STOP_WAIT_S)
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for runner in self._runners.values():
             runner.stop(deadline)
         self._writing.stop()
+        if self._journals is not None:
+            self._journals.stop()
         if self._server is not None:
             self._server.stop()
         if self._synchronizing is not None:
@@ -338,9 +345,14 @@ class Node:
         if isinstance(entry, SharedEntryPoint):
             self._peers.add(entry)
 
-    def _start_all(self, text: str) -> None:
+    def _start_stages(self, text: str) -> None:
         """What runs in Spark, if anything does, and what only has to wait for it."""
         if self._spark is not None:
+            from anabranch.engine import connector
+
+            journals = Journals(self._streams, self._runners, self._origins_of)
+            host = spark_settings(self.settings).driver_host
+            self._journals = JournalServer(journals, host, release=connector.release())
             self._spark.start(self._progress, text)
         else:
             self._open_what_waits()
@@ -431,14 +443,16 @@ class Node:
             return 0
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
+        from anabranch.engine.connector import JournalHost
         from anabranch.engine.run import StageRun
 
+        assert self._journals is not None
         inputs = {stream: self._streams.logs[stream][1] for stream in stage.inputs}
         run = StageRun(
             session,
             self.diagram,
             stage,
-            address=self.address,
+            journals=JournalHost(address=self._journals.address, token=self._journals.token),
             schemas={stream: log.spec.schema for stream, log in inputs.items()},
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
@@ -522,32 +536,43 @@ class Node:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
+        for entry in self._entries.values():
+            self._housekeeper.add(partial(self._tick, entry))
+        for chore in (self._watch_stages, self._trim, self._watch_rebuild):
+            self._housekeeper.add(chore)
         try:
-            self._tick_watch_and_trim()
+            self._housekeeper.run()
         except Exception as error:  # a node whose housekeeper is gone looks alive and is not: tell it, and end
             ours = InvariantBroken(f"The node's housekeeper failed: {error!r}.", remedy="Restart it, and report this.")
             self._housekeeping_error = error if isinstance(error, AnabranchError) else ours
 
-    def _tick_watch_and_trim(self) -> None:
-        trimmed = time.monotonic()
-        while not self._stopping.wait(_HOUSEKEEPING_S):
-            self._watch_disk()
-            if self._spark is not None:
-                self._spark.tell_messages()
-            for entry in self._entries.values():
-                self._attempt(entry.tick)
-            if self._ready.is_set() and self._spark is not None and self._spark.is_up:  # else its start watches them
-                for runner in self._runners.values():
-                    runner.watch(self._streams.say_punctuations)
-            if self._opened.is_set() and time.monotonic() - trimmed >= _TRIM_EVERY_S:
-                self._attempt(lambda: self._streams.trim(list(self._runners.values())))
-                self._inlets.watch()
-                self._snapshots.expire()
-                trimmed = time.monotonic()
-            if self._ready.is_set() and self._rebuild_reason is not None:
-                self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
-                self._rebuilding.start()
-                return
+    def _tick(self, entry: EntryPoint) -> float:
+        self._attempt(entry.tick)
+        return _WATCH_EVERY_S
+
+    def _watch_stages(self) -> float:
+        if self._spark is None:
+            return NEVER
+        self._spark.tell_messages()
+        if self._ready.is_set() and self._spark.is_up:  # before that, who starts the stages watches them
+            for runner in self._runners.values():
+                runner.watch(self._streams.say_punctuations)
+        return _WATCH_EVERY_S
+
+    def _trim(self) -> float:
+        self._watch_disk()
+        if self._opened.is_set():
+            self._attempt(lambda: self._streams.trim(list(self._runners.values())))
+            self._inlets.watch()
+            self._snapshots.expire()
+        return _TRIM_EVERY_S
+
+    def _watch_rebuild(self) -> float:
+        if self._ready.is_set() and self._rebuild_reason is not None:
+            self._housekeeper.stop()
+            self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
+            self._rebuilding.start()
+        return _TRIM_EVERY_S
 
     def _attempt(self, step: Callable[[], None]) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
@@ -618,19 +643,6 @@ class Node:
         if self._relays is None:
             raise faults_refused()
         self._relays.set(node, fault)
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        runner = self._runners.get(stage)
-        if runner is None or stream not in runner.stage.inputs:
-            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
-        if runner.punctuation_is_pending():
-            failpoints.reach("stage.punctuation_pending")
-        return runner.latest(stream, scan, after_seq, max_rows)
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        log = self._streams.find(request.stream)[1]
-        schema = journal_schema(log, request.columns)
-        return schema, journal_batches(log, self._origins_of(request.stream), request, schema)
 
     # --- looking in ------------------------------------------------------------------------------------------------
 

@@ -1,25 +1,21 @@
-"""Stored segments as what readers get: the wire form for subscribers, the journal form for Spark.
+"""Stored segments as what subscribers get: the wire form.
 
 The wire form has every header column, names for origins, and a BOUNDARY row for each punctuation that a segment raised,
-after its rows: log order, never a punctuation ahead of the backlog. The journal form is what one Spark input reads.
+after its rows: log order, never a punctuation ahead of the backlog.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch.errors import StreamNotFound
 from anabranch.limits import FOLLOW_WAIT_S
-from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
 from anabranch.model.position import Position
-from anabranch.model.punctuation import smallest
-from anabranch.node.selecting import selected
 from anabranch.storage.log import Log, Segment
-from anabranch.transport.ports import JournalRequest, ReadRequest
-from anabranch.transport.tuples import boundaries, insertions, no_rows, one_row
+from anabranch.transport.ports import ReadRequest
+from anabranch.transport.tuples import boundaries, insertions, no_rows
 from anabranch.transport.wire import wire_schema
 
 
@@ -51,33 +47,6 @@ def _batches_after(
             return
         if not log.wait_beyond(seq, FOLLOW_WAIT_S):
             yield no_rows(schema)  # tells the reader that the stream is quiet, not dead
-
-
-def journal_schema(log: Log, columns: Sequence[str]) -> pa.Schema:
-    """The columns that are asked for, in this order, as Spark has them."""
-    header = [(KIND, pa.int8()), (STIME, pa.timestamp("us", tz="UTC")), (ORIGIN, pa.int32()), (TID, pa.int64())]
-    fields = {field.name: field for field in [*(pa.field(name, type_) for name, type_ in header), *log.spec.schema]}
-    unknown = [name for name in columns if name not in fields]
-    if unknown:
-        raise StreamNotFound(f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark asks this.")
-    return pa.schema([fields[name] for name in columns])
-
-
-def journal_batches(
-    log: Log, origins: frozenset[str], request: JournalRequest, schema: pa.Schema
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a range, then its control row: the smallest punctuation over ``origins`` at the end of the range."""
-    punctuations: Mapping[str, int] = {}
-    for segment in log.read(request.after_seq, request.to_seq):
-        punctuations = segment.punctuations
-        rows = selected(segment.rows, request.rows) if segment.rows is not None else None
-        if rows is not None and rows.num_rows:
-            kind = pa.array(np.full(rows.num_rows, int(Kind.INSERTION), dtype=np.int8))
-            columns = [kind if name == KIND else rows.column(name) for name in schema.names]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-    control = smallest(punctuations, origins)
-    if control > 0:
-        yield one_row(schema, {KIND: int(Kind.BOUNDARY), STIME: control})
 
 
 def _start(log: Log, start: str | Position) -> tuple[int, int]:

@@ -30,6 +30,8 @@ from anabranch.node.settings import NodeSettings
 if TYPE_CHECKING:
     from subprocess import Popen
 
+    from anabranch.engine.session import SparkSettings
+
 _log: Final = logging.getLogger("anabranch.spark")
 
 LOOK_S: Final = 0.05
@@ -167,15 +169,13 @@ class SparkHost:
     def _one_life(self) -> AnabranchError:
         """From a start to the end of the JVM: how it ended."""
         from anabranch.engine import jvm
-        from anabranch.engine.session import SparkSettings, open_session
+        from anabranch.engine.session import open_session
 
-        settings = self._settings
         began = time.monotonic()
         self._process = None
         try:
             self._starts += 1
-            spark = SparkSettings(master=settings.master, host=settings.host, conf=settings.conf)
-            self._session = open_session(spark, self._stopping.is_set)
+            self._session = open_session(spark_settings(self._settings), self._stopping.is_set)
             self._process = jvm.process()
             self._begin(self._session, self._say)
         except Exception as error:
@@ -194,7 +194,7 @@ class SparkHost:
             self._wait_end()
         finally:
             self._session, self._is_up = None, False
-        return jvm.death(self._process, settings.conf)
+        return jvm.death(self._process, self._settings.conf)
 
     def _now_up(self, seconds: float) -> None:
         self._is_up = True
@@ -244,6 +244,13 @@ class SparkHost:
                 waiting.poll()
             finally:
                 os.close(watched)
+
+
+def spark_settings(settings: NodeSettings) -> SparkSettings:
+    """What Spark is told for a node with these settings."""
+    from anabranch.engine.session import SparkSettings
+
+    return SparkSettings(master=settings.master, host=settings.host, conf=settings.conf)
 
 
 def _given_up(error: AnabranchError, failures: int) -> EngineError:

@@ -117,6 +117,11 @@ class StageRunner:
         self._logging = threading.Lock()
         self._life = self._logged_life = 0
         self._has_run = False
+        self._starts = 0
+        self._news = threading.Event()
+        """Rung when a journal may have grown, or when a question for news shall end."""
+        for log in inputs.values():
+            log.on_change(self._news.set)
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -127,7 +132,10 @@ class StageRunner:
         life = self._end_life()
         self._sink_error = None
         self._failure_noted = False
-        self._rounds.clear()
+        with self._asking:
+            self._rounds.clear()
+            self._starts += 1
+        self._news.set()
         last = self.store.last_batch()
         self._run.start(partial(self._log_batch, life), None if last is None else last.batch_id)
 
@@ -198,6 +206,7 @@ class StageRunner:
 
     def stop(self, deadline: float) -> None:
         """Ends the Spark query, after the batch under way and the empty one that it causes, if that is in time."""
+        self._news.set()
         while self.has_run and self._run.running and time.monotonic() < deadline:
             if not self._run.has_open_batch() and not self.punctuation_is_pending():
                 break
@@ -297,9 +306,12 @@ class StageRunner:
         Spark asks each scan once before a batch. So the first that asks again begins a new round, and the others get
         what it got; a batch whose scans ended at different segments would join or unite different pasts.
         """
+        asked_in = self._starts
         if scan == 0:
-            self._wait_news()
+            self._wait_news(asked_in)
         with self._asking:
+            if self._starts != asked_in:  # its answer would begin a round that the query of now knows nothing of
+                raise EngineError(f"The query of stage {self.stage.name} that asked has ended.")
             current = self._rounds.get(stream)
             if current is None or scan in current.answered or current.end_seq < after_seq:
                 # A stop gives new rounds no news. One that has begun is answered to its end, like any other.
@@ -308,21 +320,25 @@ class StageRunner:
             current.answered.add(scan)
             return current.end_seq
 
-    def _wait_news(self) -> None:
+    def _wait_news(self, asked_in: int) -> None:
         """Holds the question of an idle query until there is news for it, or a while: asking costs more than waiting.
 
-        A query has news if a journal has grown, or if a punctuation has results to show, for which Spark runs a batch
-        without any input.
+        It ends, too, when the query is started again: then the one that asked is gone.
         """
         began = time.monotonic()
-        first = next(iter(self._inputs.values()))
-        while self.has_run and not self._stopping() and not self.punctuation_is_pending():
-            if any(log.end_seq() > self._ends.get(name, 0) for name, log in self._inputs.items()):
+        while (left_s := began + limits.NEWS_WAIT_S - time.monotonic()) > 0:
+            self._news.clear()  # before looking: what comes after the look rings again
+            if self._has_news() or self._stopping() or self._starts != asked_in:
                 break
-            if time.monotonic() > began + limits.NEWS_WAIT_S:
-                break
-            first.wait_beyond(first.end_seq(), limits.POLL_MS / 2000)
+            self._news.wait(left_s)
         self._held_s += time.monotonic() - began
+
+    def _has_news(self) -> bool:
+        """Whether a journal has grown, or a punctuation has results to show, for which Spark runs a batch without any
+        input. Before the first batch everything is news."""
+        if not self.has_run or self.punctuation_is_pending():
+            return True
+        return any(log.end_seq() > self._ends.get(name, 0) for name, log in self._inputs.items())
 
     def mark(self) -> Mark:
         """What the journals hold now."""

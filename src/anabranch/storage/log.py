@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -35,15 +36,23 @@ _LOOK_S: Final = 0.005
 """A second in all, for what takes a thread microseconds unless the machine is very busy."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Segment:
-    """One step of a log. ``first_id`` is the id of its first row, or of the next row to come when it has none."""
+    """One step of a log. ``first_id`` is the id of its first row, or of the next row to come when it has none.
+
+    ``body`` has its rows as they are stored; who only passes them on need not look at them.
+    """
 
     seq: int
     first_id: int
-    rows: pa.RecordBatch | None
+    body: bytes | pa.Buffer | None
+    schema: pa.Schema
     punctuations: dict[str, int]
     appended_us: int
+
+    @cached_property
+    def rows(self) -> pa.RecordBatch | None:
+        return None if self.body is None else codec.decode_rows(self.body, self.schema)
 
 
 class Log:
@@ -211,6 +220,10 @@ class Log:
         """Wait until there is a segment after ``seq``; False when the time is over or the store closed without one."""
         return self._published.wait_beyond(self.name, seq, timeout_s)
 
+    def on_change(self, bell: Callable[[], None]) -> None:
+        """From now on ``bell`` is rung after every commit to the store of this log."""
+        self._published.on_change(bell)
+
     def statistics(self) -> dict[str, object]:
         state = self._state
         lag = {name: self.rows_after(seq) for name, seq in state.readers.items()}
@@ -289,7 +302,8 @@ def _fetch(connection: Connection, bodies: Bodies, state: LogState, after_seq: i
                 Segment(
                     seq=seq,
                     first_id=last_id - rows + 1,
-                    rows=codec.decode_rows(body, state.stored_schema) if body is not None else None,
+                    body=body,
+                    schema=state.stored_schema,
                     punctuations=codec.decode_punctuations(punctuations, state.spec.origins),
                     appended_us=appended_us,
                 )

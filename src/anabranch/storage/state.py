@@ -7,7 +7,7 @@ the rules about a state that need no database. Must not write, and reads only to
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -68,6 +68,7 @@ class Published:
         self._states: dict[str, LogState] = {}
         self._open = True
         self._changed = threading.Condition()
+        self._bells: list[Callable[[], None]] = []
 
     def states(self) -> dict[str, LogState]:
         with self._changed:
@@ -84,6 +85,12 @@ class Published:
         with self._changed:
             self._states = dict(states)
             self._changed.notify_all()
+        for bell in self._bells:
+            bell()
+
+    def on_change(self, bell: Callable[[], None]) -> None:
+        """``bell`` is rung after each change. It must return at once: a commit waits for it."""
+        self._bells = [*self._bells, bell]
 
     def close(self) -> None:
         with self._changed:

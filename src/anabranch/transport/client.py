@@ -20,7 +20,6 @@ from anabranch.core.telling import Range, Told
 from anabranch.errors import ConfigError, check
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
-from anabranch.model.selection import ALL_ROWS, Selection
 from anabranch.transport import digests, failures, letters, wire
 from anabranch.transport.ports import (
     CopyAcknowledgement,
@@ -29,7 +28,6 @@ from anabranch.transport.ports import (
     CopyRequest,
     CopyReservation,
     Determinants,
-    JournalRequest,
     PeerPlaces,
     PieceAnswer,
     PieceRequest,
@@ -152,16 +150,6 @@ class Client:
     def fault_link(self, node: str, fault: LinkFault) -> None:
         """Hurts, or heals, what the node at this address has opened to another one."""
         self._act("fault-link", {"node": node, **wire.link_fault_message(fault)})
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        body: wire.Message = {"stream": stream, "stage": stage, "scan": scan, "after": after_seq, "max_rows": max_rows}
-        return wire.number(self._act("journal-latest", body), "seq")
-
-    def journal_read(
-        self, stream: str, after_seq: int, to_seq: int, columns: Sequence[str], rows: Selection = ALL_ROWS
-    ) -> BatchStream:
-        request = JournalRequest(stream=stream, after_seq=after_seq, to_seq=to_seq, columns=columns, rows=rows)
-        return BatchStream(self._client, wire.journal_ticket(request), self._called)
 
     def take_role(self, role: Role) -> None:
         """Gives a waiting node something to do."""

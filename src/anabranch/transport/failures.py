@@ -107,6 +107,13 @@ def unreachable(address: str, reason: str) -> NodeUnreachable:
     )
 
 
+def cannot_listen(host: str, port: int, reason: str) -> ConfigError:
+    return ConfigError(
+        f"The node cannot listen at {host}:{port}: {reason}.",
+        remedy="Another process may use this port, maybe the same node: end it, or choose another.",
+    )
+
+
 def _from_detail(detail: wire.Message) -> AnabranchError:
     cls = _BY_CODE.get(wire.text(detail, "code"), AnabranchError)
     message, remedy = wire.text(detail, "message"), wire.text(detail, "remedy")

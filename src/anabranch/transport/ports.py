@@ -16,7 +16,6 @@ import pyarrow as pa
 from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
-from anabranch.model.selection import ALL_ROWS, Selection
 
 StreamKind = Literal["source", "late", "output", "internal"]
 EntryKind = Literal["rows", "boundary", "void", "close"]
@@ -47,17 +46,6 @@ class ReadRequest:
     start: Start = "start"
     follow: bool = False
     reader: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JournalRequest:
-    """These columns of the segments in ``(after_seq, to_seq]``; rows outside of ``rows`` may be left out."""
-
-    stream: str
-    after_seq: int
-    to_seq: int
-    columns: Sequence[str]
-    rows: Selection = ALL_ROWS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,17 +279,6 @@ class NodePorts(Protocol):
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         """Do this to what this node has opened to that one; ``ConfigError`` where the deployment allows no faults."""
-        ...
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        """The last segment that a batch of ``stage`` may end with: about ``max_rows`` rows after ``after_seq``.
-
-        A stage that reads a stream in several places asks once for each, its ``scan``; all get the same answer.
-        """
-        ...
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """What Spark asks for of a journal, with its schema."""
         ...
 
 

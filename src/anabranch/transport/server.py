@@ -75,7 +75,7 @@ class FlightServer:
             location = flight.Location.for_grpc_tcp(host, port)
             self._service = _Service(ports, copies, roles, peers, lanes, determinants, outputs, self._calls, location)
         except (OSError, pa.ArrowException) as error:
-            raise _cannot_listen(host, port, str(error)) from error
+            raise failures.cannot_listen(host, port, str(error)) from error
         self.host: Final = host
         self.port: Final[int] = self._service.port
 
@@ -178,7 +178,6 @@ class _Service(flight.FlightServerBase):
             "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
             "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
-            "journal-latest": ("The segment that a batch of {stage} may end with.", self._journal_latest),
         }
 
     # --- reading ---------------------------------------------------------------------------------------------------
@@ -222,9 +221,6 @@ class _Service(flight.FlightServerBase):
             if "pieces" in message:
                 started, pieces = self._ports.read_pieces(wire.piece_request(message), cancelled)
                 return wire.piece_schema(started), _with_places(pieces)
-            if "journal" in message:
-                schema, batches = self._ports.journal_read(wire.journal_request(message))
-                return schema, _small_enough(batches)
             request = wire.read_request(message)
         return _marked(self._stream(request.stream)), _small_enough(self._ports.read(request, cancelled))
 
@@ -358,11 +354,6 @@ class _Service(flight.FlightServerBase):
         self._ports.fault_link(wire.text(message, "node"), wire.link_fault_of(message))
         return {}
 
-    def _journal_latest(self, message: wire.Message) -> wire.Message:
-        stream, stage = wire.text(message, "stream"), wire.text(message, "stage")
-        scan, after, max_rows = (wire.number(message, key) for key in ("scan", "after", "max_rows"))
-        return {"seq": self._ports.journal_latest(stream, stage, scan, after, max_rows)}
-
     # --- shared ----------------------------------------------------------------------------------------------------
 
     def _serving(self) -> CopyPorts:
@@ -484,14 +475,7 @@ def _check_free(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((host.strip("[]"), port))  # an address of IPv6 is written in brackets
     except (OSError, OverflowError) as error:
-        raise _cannot_listen(host, port, str(error)) from error
-
-
-def _cannot_listen(host: str, port: int, reason: str) -> ConfigError:
-    return ConfigError(
-        f"The node cannot listen at {host}:{port}: {reason}.",
-        remedy="Another process may use this port, maybe the same node: end it, or choose another.",
-    )
+        raise failures.cannot_listen(host, port, str(error)) from error
 
 
 def _cut_connections(port: int) -> None:

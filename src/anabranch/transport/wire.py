@@ -15,14 +15,12 @@ from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
-from anabranch.model.selection import Selection, from_text, to_text
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
     CopyRequest,
     CopyReservation,
     Determinants,
-    JournalRequest,
     PeerPlaces,
     PieceAnswer,
     PieceRequest,
@@ -160,37 +158,6 @@ def read_ticket(request: ReadRequest) -> bytes:
             "reader": request.reader,
         }
     )
-
-
-def journal_ticket(request: JournalRequest) -> bytes:
-    return encode(
-        {
-            "journal": request.stream,
-            "after": request.after_seq,
-            "to": request.to_seq,
-            "columns": list(request.columns),
-            "rows": to_text(request.rows),
-        }
-    )
-
-
-def journal_request(message: Message) -> JournalRequest:
-    return JournalRequest(
-        stream=text(message, "journal"),
-        after_seq=number(message, "after"),
-        to_seq=number(message, "to"),
-        columns=texts(message, "columns"),
-        rows=_selection(text(message, "rows")),
-    )
-
-
-def _selection(value: str) -> Selection:
-    try:
-        return from_text(value)
-    except (ValueError, TypeError):
-        raise ConfigError(
-            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark asks this."
-        ) from None
 
 
 def read_request(message: Message) -> ReadRequest:

@@ -20,6 +20,7 @@ from anabranch.bench.processes import (
     jvm_of,
     kill_tree,
     memory_bytes,
+    threads,
     tree,
 )
 
@@ -42,7 +43,7 @@ def start() -> Iterator[object]:
 
     yield run
     for process in started:
-        process.communicate(b"\n", timeout=10)
+        process.communicate(b"\n\n\n", timeout=10)
 
 
 def test_the_time_of_a_child_counts(start) -> None:  # type: ignore[no-untyped-def]
@@ -63,6 +64,12 @@ def test_the_memory_of_a_child_counts_and_its_peak_is_kept(start) -> None:  # ty
     assert peaks.bytes[ALL] > 64 << 20
 
 
+def test_the_threads_of_a_process_are_counted(start) -> None:  # type: ignore[no-untyped-def]
+    code = "import threading; [threading.Thread(target=input).start() for _ in '12']; print(flush=True); input()"
+    pid = start(code)
+    assert (threads(pid), threads(tree(pid)[1])) == (1, 3)
+
+
 def test_a_killed_process_takes_its_children_with_it(start) -> None:  # type: ignore[no-untyped-def]
     pid = start(BUSY)
     child = tree(pid)[1]
@@ -75,4 +82,5 @@ def test_a_process_that_is_gone_has_nothing() -> None:
     process.wait()
     assert memory_bytes(process.pid)[ALL] == 0
     assert cpu_seconds(process.pid)[ALL] == 0
+    assert threads(process.pid) == 0
     assert os.getpid() in tree(os.getpid())

@@ -96,3 +96,25 @@ def test_the_table_shows_every_row_and_marks_what_was_missed() -> None:
     assert heading == ["anabranch", "plain", "Spark", "ratio", "unit", "bound"]
     assert first == ["filter:", "throughput", "1,234,567", "1,000,000", "1.23", "rows/s", ">=", "0.7", "ok"]
     assert second[-1] == "MISSED"
+
+
+def test_a_goal_is_shown_and_decides_nothing() -> None:
+    goal = Bound(most=0.5)
+    reached, missed = (
+        Result(name="cores", value=value, unit="cores", bound=Bound(most=0.8), goal=goal) for value in (0.5, 0.7)
+    )
+    assert (reached.ok, reached.verdict) == (True, "<= 0.8  ok, goal <= 0.5")
+    assert (missed.ok, missed.verdict) == (True, "<= 0.8  ok, goal <= 0.5: not yet")
+    assert report(missed).as_json()["details"]["goals"] == {"cores": "<= 0.5"}
+    assert "goals" not in report(result(80)).as_json()["details"]
+
+
+def test_without_a_baseline_the_table_has_no_column_for_it() -> None:
+    console = Console(width=120, file=io.StringIO())
+    alone = Report(command="anabranch bench idle", baseline=None)
+    alone.add(result(1.5, None, Bound(most=2)))
+    with console.capture() as shown:
+        console.print(alone.table())
+    heading, row = (line.split() for line in shown.get().splitlines())
+    assert heading == ["anabranch", "unit", "bound"]
+    assert row == ["filter:", "throughput", "1.5", "rows/s", "<=", "2", "ok"]

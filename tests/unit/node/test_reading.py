@@ -1,4 +1,4 @@
-"""What readers get of a log: wire batches in log order, and the journal form that Spark reads."""
+"""What readers get of a log: wire batches in log order."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from anabranch.columns import arrow_schema
 from anabranch.errors import StreamNotFound
 from anabranch.model.header import Kind
 from anabranch.model.position import Position
-from anabranch.model.selection import ALL_ROWS, Range, Selection
-from anabranch.node.reading import journal_batches, journal_schema, wire_batches
+from anabranch.node.reading import wire_batches
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
-from anabranch.transport.ports import JournalRequest, ReadRequest
+from anabranch.transport.ports import ReadRequest
 
 HOUR_US = 3600 * 1_000_000
 
@@ -111,37 +110,3 @@ def test_a_position_that_is_not_there_is_an_error_not_a_guess(store: Store, numb
 def test_another_incarnation_is_told(store: Store) -> None:
     with pytest.raises(StreamNotFound, match="incarnation"):
         told(store.log("s"), Position("other", 1))
-
-
-def journal(log: Log, after: int, to: int, rows: Selection = ALL_ROWS) -> list[tuple[int, int]]:
-    request = JournalRequest(stream=log.name, after_seq=after, to_seq=to, columns=["_kind", "_stime"], rows=rows)
-    batches = journal_batches(log, frozenset(log.spec.origins), request, journal_schema(log, request.columns))
-    return [
-        (kind, time)
-        for batch in batches
-        for kind, time in zip(
-            batch.column("_kind").to_pylist(), batch.column("_stime").cast(pa.int64()).to_pylist(), strict=True
-        )
-    ]
-
-
-def test_a_journal_range_ends_with_the_smallest_promise(store: Store) -> None:
-    log = store.log("s")
-    assert journal(log, 0, 2) == [(0, 10), (0, 5), (0, 7), (2, 7)]
-    assert journal(log, 2, 3) == [(2, 20)]
-
-
-def test_a_range_has_its_promise_also_when_none_of_its_rows_is_wanted(store: Store) -> None:
-    log = store.log("s")
-    assert journal(log, 0, 2, ((Range(column="x", low=7, high=9),),)) == [(0, 7), (2, 7)]
-    assert journal(log, 0, 2, ((Range(column="x", low=99),),)) == [(2, 7)]
-
-
-def test_while_one_origin_promises_nothing_there_is_no_control_row(store: Store) -> None:
-    assert journal(store.log("s"), 0, 1) == [(0, 10), (0, 5)]
-
-
-def test_a_range_reads_the_same_again(store: Store) -> None:
-    before = journal(store.log("s"), 0, 2)
-    append(store, [("a/0", 40)], {"a/0": 40})
-    assert journal(store.log("s"), 0, 2) == before

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +14,7 @@ from anabranch import limits
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken
 from anabranch.node.stages import StageRunner
 from anabranch.query.graph import stages
+from tests.waiting import HANG_S, wait_for
 
 
 @dataclass
@@ -19,6 +22,18 @@ class Journal:
     """A journal that grows whenever it is asked."""
 
     end: int = 0
+    bells: list[Callable[[], None]] = field(default_factory=list)
+
+    def on_change(self, bell: Callable[[], None]) -> None:
+        self.bells.append(bell)
+
+    def end_seq(self) -> int:
+        return self.end
+
+    def grow(self) -> None:
+        self.end += 1
+        for bell in self.bells:
+            bell()
 
     def latest_seq(self, after_seq: int, max_rows: int) -> int:
         self.end += 1
@@ -32,10 +47,15 @@ class Run:
     failures: list[EngineError] = field(default_factory=list)
     starts: int = 0
     running: bool = False
+    sink: Any = None
 
     def start(self, sink: Any, logged: int | None) -> None:
         self.starts += 1
+        self.sink = sink
         self.running = not self.failures
+
+    def stop(self) -> None:
+        self.running = False
 
     def failure(self) -> EngineError | None:
         return self.failures[0] if self.failures else None
@@ -50,6 +70,7 @@ class EmptyStore:
 class Bench:
     runner: StageRunner
     run: Run
+    journal: Journal
     low: list[bool]
     stopping: list[bool]
 
@@ -60,19 +81,19 @@ def bench() -> Bench:
     numbers = query.source("s", "x int")
     query.output("twice", query.union(numbers, numbers))
     diagram = query.checked()
-    run, low, stopping = Run(), [False], [False]
+    run, journal, low, stopping = Run(), Journal(), [False], [False]
     runner = StageRunner(
         diagram,
         stages(diagram)[0],
         run,  # type: ignore[arg-type]
         EmptyStore(),  # type: ignore[arg-type]
-        {"s": Journal()},  # type: ignore[dict-item]
+        {"s": journal},  # type: ignore[dict-item]
         origins=lambda _: frozenset({"s/0"}),
         clock=lambda: 1,
         stopping=lambda: stopping[0],
         disk_is_low=lambda: low[0],
     )
-    return Bench(runner, run, low, stopping)
+    return Bench(runner, run, journal, low, stopping)
 
 
 def test_all_scans_of_a_journal_end_at_the_same_segment(bench: Bench) -> None:
@@ -96,27 +117,75 @@ def test_a_round_that_a_crash_cut_short_is_forgotten_with_its_run(bench: Bench) 
     assert [bench.runner.latest("s", scan, 0, 10) for scan in (0, 1)] == [2, 2]
 
 
-def test_an_idle_query_is_answered_when_there_is_news(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal, waits = Journal(end=3), [0]
+class Held(threading.Thread):
+    """A question for news that the runner holds, asked by an idle query."""
 
-    def wait_beyond(seq: int, timeout_s: float) -> bool:
-        waits[0] += 1
-        journal.end += waits[0] == 5  # a row arrives in the fifth wait
-        return False
+    def __init__(self, bench: Bench) -> None:
+        super().__init__(daemon=True)
+        self._runner = bench.runner
+        self.answer: int | None = None
+        self.error: AnabranchError | None = None
+        bench.runner._ends, bench.runner._has_run = {"s": bench.journal.end}, True
+        self.start()
+        wait_for(lambda: self.is_alive() and not bench.runner._news.is_set(), lambda: "it does not wait")
 
-    monkeypatch.setattr(journal, "end_seq", lambda: journal.end, raising=False)
-    monkeypatch.setattr(journal, "wait_beyond", wait_beyond, raising=False)
-    monkeypatch.setitem(bench.runner._inputs, "s", journal)  # type: ignore[arg-type]
-    monkeypatch.setattr(limits, "NEWS_WAIT_S", 60.0)
-    bench.runner._ends = {"s": 3}
-    bench.runner.latest("s", 0, 3, 10)
-    assert waits == [5]
-    bench.runner._ends, bench.runner._waits, bench.runner._next_watermark_us = {"s": journal.end}, True, 1
-    bench.runner.latest("s", 0, 4, 10)
-    assert waits == [5], "a punctuation has results to show"
-    bench.runner._next_watermark_us, bench.stopping[0] = 0, True
-    bench.runner.latest("s", 0, 4, 10)
-    assert waits == [5], "the node stops"
+    def run(self) -> None:
+        try:
+            self.answer = self._runner.latest("s", 0, self._runner._ends["s"], 10)
+        except AnabranchError as error:
+            self.error = error
+
+    def wait_over(self) -> None:
+        self.join(HANG_S)
+        assert not self.is_alive(), "the question is still held"
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "NEWS_WAIT_S", 10 * HANG_S)
+
+
+@pytest.mark.usefixtures("patient")
+def test_an_idle_query_is_answered_when_there_is_news(bench: Bench) -> None:
+    bench.journal.end = 3
+    bench.runner._news.set()
+    held = Held(bench)
+    bench.journal.grow()
+    held.wait_over()
+    assert held.answer is not None
+    assert held.answer > 3
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_question_is_not_held_while_a_punctuation_has_results_to_show(bench: Bench) -> None:
+    bench.journal.end = 3
+    bench.runner._ends, bench.runner._has_run = {"s": 3}, True
+    bench.runner._waits, bench.runner._next_watermark_us = True, 1
+    assert bench.runner.latest("s", 0, 3, 10) == 4
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stop_ends_a_held_question_without_news(bench: Bench) -> None:
+    bench.journal.end = 3
+    bench.runner._news.set()
+    held = Held(bench)
+    bench.stopping[0] = True
+    bench.runner.stop(deadline=0)
+    held.wait_over()
+    assert held.answer == 3
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_question_of_a_query_that_has_ended_begins_no_round(bench: Bench) -> None:
+    """The scans of the query of now would get different answers in one batch."""
+    bench.journal.end = 3
+    bench.runner._news.set()
+    held = Held(bench)
+    bench.runner.start(lambda _: None)
+    held.wait_over()
+    assert "has ended" in str(held.error)
+    bench.journal.grow()
+    assert bench.runner.latest("s", 0, 3, 10) == bench.runner.latest("s", 1, 3, 10)
 
 
 def tick_through_every_wait(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,3 +231,34 @@ def test_a_broken_invariant_is_not_tried_again(bench: Bench, monkeypatch: pytest
     assert bench.runner.failed is error
     assert bench.runner.is_broken
     assert bench.run.starts == 0
+
+
+def test_a_batch_of_a_spark_that_is_gone_is_not_logged(bench: Bench) -> None:
+    """Spark's thread for it may outlive the Spark: the next one makes the same rows again."""
+    bench.runner.start(lambda _: None)
+    sink = bench.run.sink
+    bench.runner.lose()
+    with pytest.raises(EngineError, match="from a Spark that is gone"):
+        sink(None)
+    assert bench.runner._sink_error is None
+    bench.runner.start(lambda _: None)
+    with pytest.raises(EngineError, match="from a Spark that is gone"):
+        sink(None)
+
+
+def test_that_spark_died_is_no_failure_of_the_stage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.runner._spark_has_died = lambda: True
+    bench.run.failures.append(EngineError("Spark does not answer."))
+    tick_through_every_wait(bench, monkeypatch)
+    assert (bench.runner.failed, bench.runner.last_error, bench.run.starts) == (None, None, 0)
+
+
+def test_another_spark_forgets_the_failures_of_the_last(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run.failures.append(EngineError("boom"))
+    bench.runner.watch(lambda _: None)
+    assert bench.runner.last_error is not None
+    bench.runner.renew(Run())  # type: ignore[arg-type]
+    assert bench.runner.last_error is None
+    assert not bench.runner.has_run
+    tick_through_every_wait(bench, monkeypatch)
+    assert bench.runner.failed is None

@@ -15,7 +15,7 @@ from anabranch.model.header import STIME, Kind
 from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
-from anabranch.transport.ports import JournalRequest, Push, PushAnswer, ReadRequest, Registration, StreamInfo
+from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo
 from anabranch.transport.wire import TIMESTAMP, wire_schema
 
 PING = pa.schema(
@@ -44,7 +44,6 @@ class FakeNode:
     pushes: list[Push] = field(default_factory=list)
     readers: dict[tuple[str, str], Position] = field(default_factory=dict)
     closed: list[tuple[str, str | None]] = field(default_factory=list)
-    asked: list[JournalRequest] = field(default_factory=list)
     faults: list[tuple[str, LinkFault]] = field(default_factory=list)
     overloaded_times: int = 0
     reads: int = 0
@@ -169,15 +168,6 @@ class FakeNode:
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         self.faults.append((node, fault))
-
-    def journal_latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        return min(len(self.batches), after_seq + max(1, max_rows // 2))
-
-    def journal_read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        self.asked.append(request)
-        columns = list(request.columns)
-        fields = [wire_schema(PING).field(name) for name in columns]
-        return pa.schema(fields), (batch.select(columns) for batch in self.batches[request.after_seq : request.to_seq])
 
 
 def tuples(rows: pa.RecordBatch, first_id: int, kind: Kind = Kind.INSERTION) -> pa.RecordBatch:

@@ -24,7 +24,6 @@ from anabranch.errors import (
 )
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
-from anabranch.model.selection import Range
 from anabranch.transport import wire
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
@@ -256,35 +255,6 @@ def test_lanes_are_closed_by_name_or_as_the_only_one(client: Client, node: FakeN
 
 def test_status_is_the_nodes_own_words(client: Client) -> None:
     assert client.status() == {"node": "fake", "rows": 0}
-
-
-def test_a_journal_is_read_in_ranges_of_segments(client: Client) -> None:
-    for rtt in (1, 2, 3):
-        client.push(Push(source="ping", rows=pings(rtt), count=1))
-    assert client.journal_latest("ping", "stage", 0, 0, 4) == 2
-    batches = list(client.journal_read("ping", 1, 3, ["_kind", "_id"]))
-    assert ids(batches) == [2, 3]
-    assert batches[0].schema.names == ["_kind", "_id"]
-    assert list(client.journal_read("ping", 3, 3, ["_id"])) == []
-
-
-@pytest.mark.parametrize("rows", ["", "{", "7", '[[["x"]]]', "[[7]]"])
-def test_a_ticket_that_does_not_say_which_rows_is_refused(server: FlightServer, rows: str) -> None:
-    ticket = wire.encode({"journal": "ping", "after": 0, "to": 0, "columns": ["_id"], "rows": rows})
-    with (
-        flight.FlightClient(f"grpc://{server.address}") as plain,
-        pytest.raises(flight.FlightError, match="which rows"),
-    ):
-        plain.do_get(flight.Ticket(ticket)).read_all()
-
-
-def test_a_journal_is_asked_for_the_rows_that_are_needed(client: Client, node: FakeNode) -> None:
-    rows = (
-        (Range(column="hops", low=-(1 << 63)), Range(column="rtt_ms", low=0.1, high=1e300)),
-        (Range(column="target", low="\u00e9'\"", high="\u00e9'\""),),
-    )
-    list(client.journal_read("ping", 0, 0, ["_id"], rows))
-    assert [request.rows for request in node.asked] == [rows]
 
 
 # --- errors and addresses ------------------------------------------------------------------------------------------

@@ -1,0 +1,147 @@
+package anabranch;
+
+import java.io.IOException;
+import java.nio.ByteBuffer;
+import org.apache.arrow.flatbuf.Message;
+import org.apache.arrow.memory.ArrowBuf;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.VectorLoader;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.message.ArrowRecordBatch;
+import org.apache.arrow.vector.ipc.message.MessageSerializer;
+import org.apache.arrow.vector.types.pojo.Schema;
+import org.apache.spark.sql.connector.read.PartitionReader;
+import org.apache.spark.sql.execution.vectorized.ConstantColumnVector;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatch;
+
+/**
+ * The batches of one range: one for each message of the node, and at the end one with the control row, if there is one.
+ *
+ * <p>A message holds rows as they are stored, perhaps with columns that nobody asked for; those are left where they are.
+ * The kind of a row is not stored and not sent: all rows are insertions, but the last. Spark is done with a batch when
+ * it asks for the next.
+ */
+final class JournalReader implements PartitionReader<ColumnarBatch> {
+    private static final String KIND = "_kind";
+    private static final String TIME = "_stime";
+    private static final byte INSERTION = 0;
+    private static final byte BOUNDARY = 2;
+    private static final int PREFIX_BYTES = 8;  // of an Arrow message: a mark, and the length of its metadata
+
+    private final StructType schema;
+    private final Connection connection;
+    private final BufferAllocator allocator;
+    private final ConstantColumnVector insertions;
+    private VectorSchemaRoot root;
+    private VectorLoader loader;
+    private ColumnVector[] columns;
+    private ColumnarBatch batch;
+    private boolean ended;
+
+    JournalReader(Connection connection, StructType schema) {
+        this.connection = connection;
+        this.schema = schema;
+        allocator = Memory.ROOT.newChildAllocator("a range of a journal", 0, Long.MAX_VALUE);
+        insertions = constant(KIND);
+        insertions.setByte(INSERTION);
+    }
+
+    public boolean next() throws IOException {
+        while (!ended) {
+            switch (connection.next()) {
+                case Connection.SCHEMA:
+                    open(connection.body());
+                    break;
+                case Connection.ROWS:
+                    load(connection.bodyLength());
+                    batch = new ColumnarBatch(columns, root.getRowCount());
+                    return true;
+                case Connection.CONTROL:
+                    batch = new ColumnarBatch(controlRow(connection.body().getLong()), 1);
+                    return true;
+                case Connection.END:
+                    ended = true;
+                    break;
+                default:
+                    throw connection.unexpected();
+            }
+        }
+        return false;
+    }
+
+    public ColumnarBatch get() {
+        return batch;
+    }
+
+    public void close() throws IOException {
+        try {
+            if (root != null) {
+                root.close();
+            }
+            allocator.close();
+        } finally {
+            if (ended) {
+                connection.giveBack();
+            } else {
+                connection.close();
+            }
+        }
+    }
+
+    private void open(ByteBuffer message) throws IOException {
+        message.position(PREFIX_BYTES);
+        Schema stored = MessageSerializer.deserializeSchema(Message.getRootAsMessage(message));
+        root = VectorSchemaRoot.create(stored, allocator);
+        loader = new VectorLoader(root);
+        String[] names = schema.fieldNames();
+        columns = new ColumnVector[names.length];
+        for (int index = 0; index < names.length; index++) {
+            columns[index] = names[index].equals(KIND) ? (ColumnVector) insertions
+                    : new ArrowColumnVector(root.getVector(names[index]));
+        }
+    }
+
+    /** Reads one message into one buffer; the columns point into it. */
+    private void load(int length) throws IOException {
+        ArrowBuf message = allocator.buffer(length);
+        ArrowRecordBatch loaded = null;
+        try {
+            connection.body(message.nioBuffer(0, length));
+            int metadata = message.getInt(4);
+            ArrowBuf body = message.slice(PREFIX_BYTES + metadata, length - PREFIX_BYTES - metadata);
+            body.getReferenceManager().retain();  // for the batch, which releases it
+            loaded = MessageSerializer.deserializeRecordBatch(
+                    Message.getRootAsMessage(message.nioBuffer(PREFIX_BYTES, metadata)), body);
+            loader.load(loaded);
+        } finally {
+            if (loaded != null) {
+                loaded.close();
+            }
+            message.close();
+        }
+    }
+
+    private ColumnVector[] controlRow(long time) {
+        String[] names = schema.fieldNames();
+        ColumnVector[] row = new ColumnVector[names.length];
+        for (int index = 0; index < names.length; index++) {
+            ConstantColumnVector column = constant(names[index]);
+            if (names[index].equals(KIND)) {
+                column.setByte(BOUNDARY);
+            } else if (names[index].equals(TIME)) {
+                column.setLong(time);
+            } else {
+                column.setNull();
+            }
+            row[index] = column;
+        }
+        return row;
+    }
+
+    private ConstantColumnVector constant(String name) {
+        return new ConstantColumnVector(1, schema.apply(name).dataType());
+    }
+}

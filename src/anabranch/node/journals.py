@@ -1,0 +1,98 @@
+"""The journals of this node, as Spark's stages read them.
+
+A range goes out as it is stored where Spark needs all of it: the bytes of a segment are an Arrow message already, and
+nothing of it is looked at. Where a stage needs few of the columns or few of the rows, the rest is cut away here. Either
+way a range ends with its control row: the smallest punctuation at its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from anabranch import failpoints, limits
+from anabranch.errors import StreamNotFound
+from anabranch.model.header import KIND
+from anabranch.model.punctuation import smallest
+from anabranch.model.selection import ALL_ROWS
+from anabranch.node.selecting import selected
+from anabranch.node.stages import StageRunner
+from anabranch.node.streams import Streams
+from anabranch.storage.codec import encode_rows, stored_schema
+from anabranch.storage.log import Log
+from anabranch.transport.journals import Control, JournalRequest, Rows
+
+
+class Journals:
+    """What the Spark of this node may ask. ``runners`` may grow; ``origins`` says whose tuples a journal can hold."""
+
+    def __init__(
+        self, streams: Streams, runners: Mapping[str, StageRunner], origins: Callable[[str], frozenset[str]]
+    ) -> None:
+        self._streams: Final = streams
+        self._runners: Final = runners
+        self._origins: Final = origins
+
+    def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        runner = self._runners.get(stage)
+        if runner is None or stream not in runner.stage.inputs:
+            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
+        if runner.punctuation_is_pending():
+            failpoints.reach("stage.punctuation_pending")
+        return runner.latest(stream, scan, after_seq, max_rows)
+
+    def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
+        return cuts(self._streams.find(stream)[1], after_seq, to_seq, at_most)
+
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+        return read_range(self._streams.find(request.stream)[1], self._origins(request.stream), request)
+
+
+def cuts(log: Log, after_seq: int, to_seq: int, at_most: int) -> list[int]:
+    """Ranges with about as many rows each; one, if they are few: a task costs more than a few thousand rows."""
+    rows = log.rows_between(after_seq, to_seq)
+    count = max(1, min(at_most, to_seq - after_seq, -(-rows // limits.RANGE_ROWS)))
+    found = [after_seq]
+    for part in range(1, count):
+        cut = log.latest_seq(after_seq, rows * part // count)
+        if found[-1] < cut < to_seq:
+            found.append(cut)
+    return [*found, to_seq] if to_seq > after_seq else found
+
+
+def read_range(
+    log: Log, origins: frozenset[str], request: JournalRequest
+) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+    """A range, and the schema of its rows."""
+    stored = stored_schema(log.spec.schema)
+    wanted = [name for name in request.columns if name != KIND]
+    unknown = [name for name in wanted if name not in stored.names]
+    if unknown:
+        raise StreamNotFound(f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark asks this.")
+    data = log.spec.schema.names
+    if request.rows == ALL_ROWS and all(name in wanted for name in data):
+        return stored, _ending_with_control(log, origins, request, None)
+    return pa.schema([stored.field(name) for name in wanted]), _ending_with_control(log, origins, request, wanted)
+
+
+def _ending_with_control(
+    log: Log, origins: frozenset[str], request: JournalRequest, wanted: Sequence[str] | None
+) -> Iterator[Rows | Control]:
+    """The segments as they are stored, or only what is wanted of them; then the control row."""
+    punctuations: Mapping[str, int] = {}
+    for segment in log.read(request.after_seq, request.to_seq):
+        punctuations = segment.punctuations
+        if segment.body is None:
+            continue
+        if wanted is None:
+            yield Rows(segment.body)
+            continue
+        assert segment.rows is not None
+        rows = selected(segment.rows, request.rows)
+        if rows.num_rows:
+            yield Rows(encode_rows(rows.select(wanted)))
+    control = smallest(punctuations, origins)
+    if control > 0:
+        yield Control(control)

@@ -1,0 +1,342 @@
+"""The journals for Spark's JVM, over a plain socket: frames in both directions, Arrow messages as they are stored.
+
+A frame is a letter, a length and a body. A client first shows what this start of the node gave to Spark, its token, and
+by which release of the connector (``jvm/``) it speaks. Then it asks, one question at a time, in JSON:
+
+    latest   how far the next batch may read; held while there is no news    → NUMBERS (one segment)
+    ranges   how a batch is divided among tasks                              → NUMBERS (the cuts)
+    read     the rows of a range                                             → SCHEMA, ROWS …, CONTROL, END
+
+Any answer may end with REFUSED and a sentence, also in the middle of a range. Everything is bounded: connections,
+bytes of a question, and every wait. What a client sends can end its own connection, and nothing else. Must not know
+what a journal is: the node behind ``JournalPorts`` does.
+"""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import secrets
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol, TypeAlias
+
+import pyarrow as pa
+
+from anabranch import failpoints, limits
+from anabranch.errors import AnabranchError, ConfigError
+from anabranch.model.selection import ALL_ROWS, Selection, from_text
+from anabranch.transport import failures, wire
+from anabranch.transport.failures import cannot_listen
+
+_log: Final = logging.getLogger(__name__)
+
+HELLO: Final = b"H"
+QUESTION: Final = b"Q"
+NUMBERS: Final = b"N"
+SCHEMA: Final = b"S"
+ROWS: Final = b"R"
+CONTROL: Final = b"C"
+END: Final = b"E"
+REFUSED: Final = b"X"
+
+HEAD: Final = struct.Struct(">cI")
+HELLO_BYTES: Final = 4 << 10
+QUESTION_BYTES: Final = 1 << 20
+"""A question names columns: some ten thousand of the longest."""
+
+FLUSH_BYTES: Final = 256 << 10
+FLUSH_FRAMES: Final = 64
+"""Frames are sent together up to here: a live stream consists of small segments, and a call for each would cost more
+than their bytes."""
+
+SEND_BUFFER_BYTES: Final = 1 << 20
+_ACCEPT_AGAIN_S: Final = 0.1
+
+Body: TypeAlias = bytes | pa.Buffer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalRequest:
+    """These columns of the segments in ``(after_seq, to_seq]``; rows outside of ``rows`` may be left out."""
+
+    stream: str
+    after_seq: int
+    to_seq: int
+    columns: Sequence[str]
+    rows: Selection = ALL_ROWS
+
+
+class Rows(NamedTuple):
+    """One Arrow message of a range."""
+
+    message: Body
+
+
+class Control(NamedTuple):
+    """The control row of a range, which is its last: the smallest punctuation there."""
+
+    time_us: int
+
+
+class JournalPorts(Protocol):
+    """What a node offers to Spark."""
+
+    def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        """The last segment that a batch of ``stage`` may end with: about ``max_rows`` rows after ``after_seq``.
+
+        A stage that reads a stream in several places asks once for each, its ``scan``; all get the same answer.
+        """
+        ...
+
+    def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
+        """Where to cut the segments in ``(after_seq, to_seq]`` for tasks, with both ends."""
+        ...
+
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+        """The rows of a range and its control row, and the schema that the messages have: at least the columns that
+        are asked for, without the kind of a row."""
+        ...
+
+
+class JournalServer:
+    """Serves ``ports`` from construction until ``stop``, to whoever knows ``token`` and speaks ``release``."""
+
+    def __init__(self, ports: JournalPorts, host: str, *, release: str) -> None:
+        self.token: Final = secrets.token_hex(16)
+        self._ports = ports
+        self._release = release
+        self._open: dict[socket.socket, threading.Thread] = {}
+        self._changing = threading.Lock()
+        self._stopping = False
+        try:
+            plain = host.strip("[]")  # an address of IPv6 is written in brackets
+            family, *_ = socket.getaddrinfo(plain, 0, type=socket.SOCK_STREAM)[0]
+            self._listener = socket.create_server((plain, 0), family=family, backlog=limits.SPARK_CONNECTIONS)
+        except OSError as error:
+            raise cannot_listen(host, 0, str(error)) from error
+        self.address: Final = f"{host}:{self._listener.getsockname()[1]}"
+        self._acceptor = threading.Thread(target=self._accept, name="journals", daemon=True)
+        self._acceptor.start()
+
+    def stop(self) -> None:
+        """Ends every connection; what a thread still does for one ends with its next step."""
+        with self._changing:
+            self._stopping = True
+            left = dict(self._open)
+        for open_socket in (self._listener, *left):
+            with suppress(OSError):
+                open_socket.shutdown(socket.SHUT_RDWR)  # wakes who waits for it; closing alone would not
+        self._listener.close()
+        deadline = time.monotonic() + limits.STOP_WAIT_S
+        for thread in (self._acceptor, *left.values()):
+            thread.join(max(0.0, deadline - time.monotonic()))
+
+    def statistics(self) -> dict[str, int]:
+        return {"connections": len(self._open)}
+
+    def _accept(self) -> None:
+        while not self._stopping:
+            try:
+                connection, _ = self._listener.accept()
+                self._take(connection)
+            except (OSError, RuntimeError):  # stopped, or no descriptor or thread is left for another one
+                if not self._stopping:
+                    time.sleep(_ACCEPT_AGAIN_S)
+
+    def _take(self, connection: socket.socket) -> None:
+        thread = threading.Thread(target=self._serve, args=(connection,), name="journal reader", daemon=True)
+        with self._changing:
+            too_many = len(self._open) >= limits.SPARK_CONNECTIONS
+            if not too_many and not self._stopping:
+                self._open[connection] = thread
+        if too_many or self._stopping:
+            connection.close()
+            return
+        try:
+            thread.start()
+        except RuntimeError:
+            self._close(connection)
+            raise
+
+    def _close(self, connection: socket.socket) -> None:
+        with self._changing:
+            self._open.pop(connection, None)
+        connection.close()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+            frames = _Frames(connection)
+            if self._admits(frames):
+                while (question := frames.receive(QUESTION, QUESTION_BYTES, limits.SPARK_IDLE_S)) is not None:
+                    self._answer(question, frames)
+        except (_Gone, OSError):
+            pass  # whoever asked has gone, or says nothing that we know, or we are stopping
+        finally:
+            self._close(connection)
+
+    def _admits(self, frames: _Frames) -> bool:
+        hello = frames.receive(HELLO, HELLO_BYTES, limits.SPARK_HELLO_S)
+        if hello is None:
+            return False
+        try:
+            message = wire.decode(hello)
+            self._check(wire.text(message, "token"), wire.text(message, "release"))
+        except AnabranchError as error:
+            frames.refuse(error)
+            return False
+        return True
+
+    def _check(self, token: str, release: str) -> None:
+        if not hmac.compare_digest(token.encode(errors="replace"), self.token.encode()):
+            raise ConfigError("Only the Spark of this node may read its journals.", remedy="Subscribe to the stream.")
+        if release != self._release:
+            raise ConfigError(
+                f"Spark runs release {release[:40]} of Anabranch's connector; this node needs {self._release}.",
+                remedy="Take every other jar of Anabranch out of spark.jars and of Spark's class path.",
+            )
+
+    def _answer(self, question: bytes, frames: _Frames) -> None:
+        try:
+            self._answer_to(wire.decode(question), frames)
+            frames.flush()
+        except _Gone:
+            raise
+        except AnabranchError as error:
+            frames.refuse(error)
+        except Exception as error:
+            _log.exception("a question of Spark failed")
+            frames.refuse(failures.internal(error))
+
+    def _answer_to(self, message: wire.Message, frames: _Frames) -> None:
+        stream = wire.text(message, "stream")
+        match wire.text(message, "ask"):
+            case "latest":
+                stage, scan = wire.text(message, "stage"), _count(message, "scan")
+                after, max_rows = _count(message, "after"), _count(message, "max_rows")
+                frames.numbers([self._ports.latest(stream, stage, scan, after, max_rows)])
+            case "ranges":
+                after, to, at_most = (_count(message, key) for key in ("after", "to", "at_most"))
+                frames.numbers(self._ports.ranges(stream, after, to, at_most))
+            case "read":
+                self._send_range(_request(stream, message), frames)
+            case other:
+                raise ConfigError(f"Spark asked for {other[:40]!r}.", remedy="It can ask for latest, ranges and read.")
+
+    def _send_range(self, request: JournalRequest, frames: _Frames) -> None:
+        schema, pieces = self._ports.read(request)
+        frames.add(SCHEMA, schema.serialize())
+        with closing(pieces):  # type: ignore[type-var]
+            for piece in pieces:
+                match piece:
+                    case Rows(message):
+                        frames.add(ROWS, message)
+                        failpoints.reach("journal.range")
+                    case Control(time_us):
+                        frames.add(CONTROL, struct.pack(">q", time_us))
+        frames.add(END, b"")
+
+
+class _Gone(Exception):
+    """The other side of a connection has closed it, or is silent for too long, or sends what is no frame."""
+
+
+class _Frames:
+    """One connection. What is added is sent when it is enough, or at a flush."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._waiting: list[memoryview] = []
+        self._bytes = 0
+
+    def receive(self, kind: bytes, most: int, wait_s: float) -> bytes | None:
+        """The body of the next frame, which must be of this kind; None if none comes. One that is too large, or no
+        frame at all, is not read."""
+        deadline = time.monotonic() + wait_s
+        head = self._read(HEAD.size, deadline)
+        if head is None:
+            return None
+        letter, length = HEAD.unpack(head)
+        if letter != kind or length > most:
+            raise _Gone
+        return self._read(length, deadline)
+
+    def add(self, kind: bytes, body: Body) -> None:
+        view = memoryview(body)
+        self._waiting += (memoryview(HEAD.pack(kind, view.nbytes)), view)
+        self._bytes += view.nbytes
+        if self._bytes >= FLUSH_BYTES or len(self._waiting) >= 2 * FLUSH_FRAMES:
+            self.flush()
+
+    def numbers(self, numbers: Sequence[int]) -> None:
+        self.add(NUMBERS, struct.pack(f">{len(numbers)}q", *numbers))
+
+    def refuse(self, error: AnabranchError) -> None:
+        self.add(REFUSED, str(error).encode())
+        self.flush()
+
+    def flush(self) -> None:
+        left = [view for view in self._waiting if view.nbytes]
+        self._waiting, self._bytes = [], 0
+        try:
+            self._connection.settimeout(limits.SPARK_STALL_S)
+            while left:
+                left = _after(left, self._connection.sendmsg(left))
+        except OSError as error:
+            raise _Gone from error
+
+    def _read(self, count: int, deadline: float) -> bytes | None:
+        body = bytearray()
+        while len(body) < count:
+            try:
+                self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
+                piece = self._connection.recv(count - len(body))
+            except OSError as error:
+                raise _Gone from error
+            if not piece:
+                return None
+            body += piece
+        return bytes(body)
+
+
+def _after(views: list[memoryview], sent: int) -> list[memoryview]:
+    """What is left of them after the first bytes were sent."""
+    for index, view in enumerate(views):
+        if sent < view.nbytes:
+            return [view[sent:], *views[index + 1 :]]
+        sent -= view.nbytes
+    return []
+
+
+def _request(stream: str, message: wire.Message) -> JournalRequest:
+    return JournalRequest(
+        stream=stream,
+        after_seq=_count(message, "after"),
+        to_seq=_count(message, "to"),
+        columns=wire.texts(message, "columns"),
+        rows=_selection(wire.text(message, "rows")),
+    )
+
+
+def _count(message: wire.Message, key: str) -> int:
+    """A number that SQLite can hold, also after another was added."""
+    number = wire.number(message, key)
+    if not 0 <= number < 1 << 60:
+        raise ConfigError(f"A question of Spark has {number} as {key!r}.", remedy="Only Spark asks this.")
+    return number
+
+
+def _selection(value: str) -> Selection:
+    try:
+        return from_text(value)
+    except (ValueError, TypeError, RecursionError):
+        raise ConfigError(
+            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark asks this."
+        ) from None

@@ -1,0 +1,314 @@
+"""The server of journals over real sockets: what Spark may ask, who may ask, and what nobody can do to the node."""
+
+from __future__ import annotations
+
+import random
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+
+from anabranch import limits
+from anabranch.errors import StateError, StreamNotFound
+from anabranch.model.selection import Range, to_text
+from anabranch.transport import journals, wire
+from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
+from tests.waiting import HANG_S, wait_for
+
+ROWS = pa.record_batch({"x": pa.array([1, 2, 3], pa.int64())})
+ALL = to_text(((),))
+RELEASE = "r1"
+
+
+@dataclass
+class FakeJournals:
+    """Three messages and a control row in every range; ``fails_after`` of them it fails."""
+
+    fails_after: int | None = None
+    asked: list[JournalRequest] = field(default_factory=list)
+    closed: int = 0
+
+    def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        if stream != "s":
+            raise StreamNotFound(f"There is no stream {stream!r}.", remedy="There is s.")
+        return after_seq + max_rows
+
+    def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
+        return [after_seq, *range(after_seq + 1, after_seq + at_most), to_seq]
+
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+        self.asked.append(request)
+        return ROWS.schema, self._pieces()
+
+    def _pieces(self) -> Iterator[Rows | Control]:
+        try:
+            for number in range(3):
+                if number == self.fails_after:
+                    raise StateError("The segment is damaged.", remedy="Restore it.")
+                yield Rows(ROWS.serialize())
+            yield Control(7)
+        finally:
+            self.closed += 1
+
+
+class Spark:
+    """What the connector does, in Python: frames over a socket."""
+
+    def __init__(self, server: JournalServer, *, token: str | None = None, release: str = RELEASE) -> None:
+        host, _, port = server.address.rpartition(":")
+        self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout=HANG_S)
+        self.send(b"H", wire.encode({"token": server.token if token is None else token, "release": release}))
+
+    def send(self, kind: bytes, body: bytes) -> None:
+        self.socket.sendall(struct.pack(">cI", kind, len(body)) + body)
+
+    def ask(self, question: str, **more: object) -> None:
+        self.send(b"Q", wire.encode({"ask": question, "stream": "s", **more}))
+
+    def frame(self) -> tuple[bytes, bytes]:
+        kind, length = struct.unpack(">cI", self._read(5))
+        return kind, self._read(length)
+
+    def numbers(self, question: str, **more: object) -> list[int]:
+        self.ask(question, **more)
+        kind, body = self.frame()
+        assert kind == b"N", body
+        return list(struct.unpack(f">{len(body) // 8}q", body))
+
+    def refusal(self) -> str:
+        kind, body = self.frame()
+        assert kind == b"X", (kind, body)
+        return body.decode()
+
+    def is_cut(self) -> bool:
+        try:
+            return self.socket.recv(1) == b""
+        except ConnectionError:
+            return True
+
+    def _read(self, count: int) -> bytes:
+        body = b""
+        while len(body) < count:
+            piece = self.socket.recv(count - len(body))
+            assert piece, "the node closed the connection"
+            body += piece
+        return body
+
+    def __enter__(self) -> Spark:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+
+@pytest.fixture
+def ports() -> FakeJournals:
+    return FakeJournals()
+
+
+@pytest.fixture
+def server(ports: FakeJournals) -> Iterator[JournalServer]:
+    with serving(ports) as server:
+        yield server
+
+
+@contextmanager
+def serving(ports: FakeJournals, host: str = "127.0.0.1") -> Iterator[JournalServer]:
+    server = JournalServer(ports, host, release=RELEASE)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+def a_range(**changed: object) -> dict[str, object]:
+    return {"after": 0, "to": 3, "columns": ["x"], "rows": ALL} | changed
+
+
+# --- questions -----------------------------------------------------------------------------------------------------
+
+
+def test_numbers_are_asked_for_and_answered(server: JournalServer) -> None:
+    with Spark(server) as spark:
+        assert spark.numbers("latest", stage="a", scan=0, after=3, max_rows=4) == [7]
+        assert spark.numbers("ranges", after=1, to=9, at_most=3) == [1, 2, 3, 9]
+
+
+def test_a_range_is_a_schema_messages_a_control_row_and_an_end(server: JournalServer, ports: FakeJournals) -> None:
+    rows = ((Range(column="x", low=-(1 << 63)), Range(column="y", low="\u00e9'\"", high=None)),)
+    with Spark(server) as spark:
+        for _ in range(2):  # the connection is used again
+            spark.ask("read", **a_range(rows=to_text(rows)))
+            frames = [spark.frame() for _ in range(6)]
+            assert [kind for kind, _ in frames] == [b"S", b"R", b"R", b"R", b"C", b"E"]
+            schema = pa.ipc.read_schema(pa.py_buffer(frames[0][1]))
+            assert pa.ipc.read_record_batch(pa.py_buffer(frames[1][1]), schema) == ROWS
+            assert struct.unpack(">q", frames[4][1]) == (7,)
+    assert ports.asked == [JournalRequest(stream="s", after_seq=0, to_seq=3, columns=["x"], rows=rows)] * 2
+
+
+def test_an_error_in_the_middle_of_a_range_is_told_as_a_sentence(server: JournalServer, ports: FakeJournals) -> None:
+    ports.fails_after = 2
+    with Spark(server) as spark:
+        spark.ask("read", **a_range())
+        assert [spark.frame()[0] for _ in range(3)] == [b"S", b"R", b"R"]
+        assert spark.refusal() == "The segment is damaged. Restore it."
+        ports.fails_after = None
+        assert spark.numbers("latest", stage="a", scan=0, after=1, max_rows=1) == [2]
+
+
+def test_a_range_that_nobody_reads_to_its_end_is_left(server: JournalServer, ports: FakeJournals) -> None:
+    with Spark(server) as spark:
+        spark.ask("read", **a_range())
+        spark.frame()
+    wait_for(lambda: ports.closed == 1)
+    wait_for(lambda: server.statistics() == {"connections": 0})
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        ({"ask": "latest", "stream": "t", "stage": "a", "scan": 0, "after": 0, "max_rows": 1}, "no stream 't'"),
+        ({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": -1, "max_rows": 1}, "'after'"),
+        ({"ask": "ranges", "stream": "s", "after": 0, "to": 1 << 70, "at_most": 1}, "'to'"),
+        ({"ask": "ranges", "stream": "s", "after": 0, "to": 1, "at_most": "x"}, "'at_most'"),
+        ({"ask": "write", "stream": "s"}, "asked for 'write'"),
+        ({"ask": "read", "stream": "s", **a_range(rows="[[7]]")}, "which rows"),
+        ({"ask": "read", "stream": "s", **a_range(rows="[" * 100_000)}, "which rows"),
+        ({"ask": "read", "stream": "s", **a_range(columns="x")}, "'columns'"),
+        ({"stream": "s"}, "'ask'"),
+    ],
+)
+def test_a_wrong_question_is_refused_and_the_next_one_answered(
+    server: JournalServer, question: dict[str, object], said: str
+) -> None:
+    with Spark(server) as spark:
+        spark.send(b"Q", wire.encode(question))
+        assert said in spark.refusal()
+        assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+
+
+# --- who may ask ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("token", ["", "0" * 32, "é"])
+def test_without_the_token_nothing_is_answered(server: JournalServer, token: str) -> None:
+    with Spark(server, token=token) as spark:
+        assert "Only the Spark of this node" in spark.refusal()
+        assert spark.is_cut()
+
+
+def test_each_start_has_a_token_of_its_own(ports: FakeJournals) -> None:
+    with serving(ports) as one, serving(ports) as other:
+        assert one.token != other.token
+
+
+def test_a_connector_of_another_release_is_refused_with_what_to_do(server: JournalServer) -> None:
+    with Spark(server, release="r0") as spark:
+        assert spark.refusal() == (
+            "Spark runs release r0 of Anabranch's connector; this node needs r1. "
+            "Take every other jar of Anabranch out of spark.jars and of Spark's class path."
+        )
+        assert spark.is_cut()
+
+
+def test_an_address_of_ipv6_is_served(ports: FakeJournals) -> None:
+    with serving(ports, "[::1]") as server, Spark(server) as spark:
+        assert server.address.startswith("[::1]:")
+        assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+
+
+# --- bounds --------------------------------------------------------------------------------------------------------
+
+
+def test_more_connections_than_the_bound_are_closed_at_once(
+    server: JournalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SPARK_CONNECTIONS", 1)
+    with Spark(server) as first:
+        assert first.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+        with Spark(server) as second:
+            assert second.is_cut()
+        assert first.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+
+
+def test_a_connection_without_questions_is_closed(server: JournalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SPARK_IDLE_S", 0.05)
+    with Spark(server) as spark:
+        assert spark.is_cut()
+
+
+def test_a_connection_that_shows_no_token_is_closed(server: JournalServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "SPARK_HELLO_S", 0.05)
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=HANG_S) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_a_reader_that_takes_nothing_for_too_long_is_left(
+    server: JournalServer, ports: FakeJournals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "SPARK_STALL_S", 0.05)
+    large = pa.record_batch({"x": pa.array(range(1 << 20), pa.int64())}).serialize()
+
+    def endless() -> Iterator[Rows | Control]:
+        try:
+            while True:
+                yield Rows(large)
+        finally:
+            ports.closed += 1
+
+    monkeypatch.setattr(ports, "_pieces", endless)
+    with Spark(server) as spark:
+        spark.ask("read", **a_range())
+        wait_for(lambda: ports.closed == 1)
+
+
+def test_a_stop_ends_all_connections_and_threads(ports: FakeJournals) -> None:
+    before = threading.active_count()
+    with serving(ports) as server:
+        clients = [Spark(server) for _ in range(5)]
+        for spark in clients:
+            assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+    assert threading.active_count() == before
+    assert all(spark.is_cut() for spark in clients)
+
+
+# --- whatever is sent ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_bytes_take_the_server_down(server: JournalServer, ports: FakeJournals, seed: int) -> None:
+    """Random bytes, frames cut short, frames with wrong lengths and bits flipped, before and after the greeting."""
+    chance = random.Random(seed)
+    whole = [wire.encode({"ask": "read", "stream": "s", **a_range()})]
+    whole += [wire.encode({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": 0, "max_rows": 1})]
+    host, _, port = server.address.rpartition(":")
+    for _ in range(60):
+        body = bytearray(chance.choice(whole))
+        for _ in range(chance.randrange(4)):
+            body[chance.randrange(len(body))] = chance.randrange(256)
+        length = chance.choice([len(body), len(body), chance.randrange(1 << 32), 0])
+        sent = chance.choice([b"Q", b"Q", b"H", chance.randbytes(1)]) + struct.pack(">I", length) + body
+        sent = chance.choice([sent, sent[: chance.randrange(len(sent))], chance.randbytes(chance.randrange(200))])
+        if chance.random() < 0.7:
+            with Spark(server) as spark:
+                spark.socket.sendall(sent)
+        else:
+            with socket.create_connection((host, int(port)), timeout=HANG_S) as stranger:
+                stranger.sendall(sent)
+    with Spark(server) as spark:
+        assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+    wait_for(lambda: server.statistics() == {"connections": 0}, server.statistics)
+
+
+@pytest.mark.parametrize("length", [journals.QUESTION_BYTES + 1, (1 << 32) - 1])
+def test_a_question_that_is_too_long_is_not_read(server: JournalServer, length: int) -> None:
+    with Spark(server) as spark:
+        spark.socket.sendall(struct.pack(">cI", b"Q", length))
+        assert spark.is_cut()
