@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow.parquet as pq
 import pytest
 
@@ -52,18 +51,6 @@ def node_at(directory: Path, failpoint: str | None = None) -> Iterator[NodeProce
         node.kill()
 
 
-def jvm_of(node: NodeProcess) -> psutil.Process | None:
-    """Once it is one: before that it is a shell."""
-    children = psutil.Process(node.pid).children()
-    return next((child for child in children if child.name() == "java"), None)
-
-
-def kill_jvm(node: NodeProcess) -> None:
-    jvm = jvm_of(node)
-    assert jvm is not None
-    jvm.kill()
-
-
 def spark_of(node: NodeProcess) -> dict[str, Any]:
     return (node.status() or {}).get("spark") or {}
 
@@ -78,10 +65,10 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
     """Once between two steps of a batch, once while it starts again. All else goes on meanwhile."""
     with node_at(tmp_path, place) as node:
         node.wait_stopped()
-        kill_jvm(node)
+        node.kill_jvm()
         os.kill(node.pid, signal.SIGCONT)
-        node.wait(lambda: spark_of(node).get("starts") == 2 and jvm_of(node) is not None, "starts Spark again")
-        kill_jvm(node)
+        node.wait(lambda: spark_of(node).get("starts") == 2 and node.jvm() is not None, "starts Spark again")
+        node.kill_jvm()
 
         with ab.connect(node.address) as connection:
             node.wait(lambda: (node.status() or {})["state"] == "restarting Spark", "says what it is at")

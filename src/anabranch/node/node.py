@@ -130,12 +130,16 @@ class Node:
         """All that is made anew when the node has got another state: that of a peer."""
         self._entries: dict[str, EntryPoint] = {}
         self._runners: dict[str, StageRunner] = {}
+        self._stopping = threading.Event()
         self._spark: SparkHost | None = None
         if self.part.needs_spark(self.diagram):
             self._spark = SparkHost(
-                self.settings, begin=self._begin, has_progressed=self._has_progressed, lose=self._lose
+                self.settings,
+                self._stopping,
+                begin=self._begin,
+                has_progressed=self._has_progressed,
+                lose=self._lose,
             )
-        self._stopping = threading.Event()
         self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
@@ -414,7 +418,7 @@ class Node:
         while not runner.has_run and runner.last_error is None:
             time.sleep(0.02)
             runner.watch(self._streams.say_punctuations)
-            self._check_spark_lives(runner)
+            self._check_goes_on(runner)
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 self._say_if_nobody_computes(say)
                 said = time.monotonic()
@@ -423,7 +427,9 @@ class Node:
         if runner.last_error is not None:
             say(f"will try stage {runner.stage.name} again: {runner.last_error}")
 
-    def _check_spark_lives(self, runner: StageRunner) -> None:
+    def _check_goes_on(self, runner: StageRunner) -> None:
+        if self._stopping.is_set():
+            raise EngineError("The node is stopping.")
         if runner.last_error is None and self._spark is not None and not self._spark.is_alive:
             raise EngineError(f"Spark is gone before the first batch of stage {runner.stage.name} was over.")
 

@@ -48,6 +48,7 @@ class SparkHost:
     def __init__(
         self,
         settings: NodeSettings,
+        stopping: threading.Event,
         *,
         begin: Callable[[Any, Say], None],
         has_progressed: Callable[[], bool],
@@ -67,7 +68,7 @@ class SparkHost:
         self._said: deque[str] = deque()
         self._settled = threading.Event()
         self._refused: BaseException | None = None
-        self._stopping = threading.Event()
+        self._stopping = stopping
         self._woken = self._wake = -1
         self._thread = threading.Thread(target=self._live, name="spark", daemon=True)
 
@@ -87,8 +88,7 @@ class SparkHost:
             raise self._refused
 
     def stop(self) -> None:
-        """No more starts. The session stays: other nodes of this process may use it."""
-        self._stopping.set()
+        """No more starts: ``stopping`` is set. The session stays: other nodes of this process may use it."""
         self._is_up = False
         if self._wake >= 0:
             os.close(self._wake)

@@ -29,7 +29,10 @@ class Bench:
         self.begun = 0
         self.lost = 0
         self.progresses = True
-        self.host = SparkHost(NodeSettings(), begin=self._begin, has_progressed=self._progressed, lose=self._lose)
+        self.stopping = threading.Event()
+        self.host = SparkHost(
+            NodeSettings(), self.stopping, begin=self._begin, has_progressed=self._progressed, lose=self._lose
+        )
 
     def open(self, *_: Any) -> object:
         (self.starts.pop(0) if len(self.starts) > 1 else self.starts[0])()
@@ -54,6 +57,10 @@ class Bench:
     def start(self) -> None:
         self.host.start(lambda _: None, "starting")
 
+    def stop(self) -> None:
+        self.stopping.set()
+        self.host.stop()
+
     def _begin(self, session: Any, say: Say) -> None:
         say("beginning")
         self.begun += 1
@@ -72,7 +79,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.setattr(jvm, "process", made.process)
     monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.01, 0.02, 0.03))
     yield made
-    made.host.stop()
+    made.stop()
     for process in made.processes:
         process.kill()
         process.wait()
@@ -182,7 +189,7 @@ def test_who_starts_it_can_change_their_mind_while_it_starts(bench: Bench) -> No
 
 def test_a_stop_ends_the_watch_and_leaves_the_process(bench: Bench) -> None:
     bench.start()
-    bench.host.stop()
+    bench.stop()
     assert not bench.host._thread.is_alive()
     assert bench.processes[-1].poll() is None
 
