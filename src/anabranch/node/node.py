@@ -91,8 +91,8 @@ class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
     ``relays`` are the links to other nodes that are emulated, or may be hurt; they are closed with the node.
-    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
-    ends the start.
+    ``progress`` is told what the start is doing, several times a second for as long as that takes; what it raises ends
+    the start.
     """
 
     def __init__(
