@@ -24,15 +24,12 @@ ADOPT = Path(__file__).with_name("adopt.py")
 
 GROUPS = {
     "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
-    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark and not fuzz"),
-    "simulated and random": ("tests", "--ignore=tests/unit", "-m", "fuzz or not (spark or processes)"),
+    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark"),
+    "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)"),
     "of parts": ("tests/unit", "--ignore=tests/unit/cli"),
     "of the command line": ("tests/unit/cli",),
 }
 """The longest first."""
-
-SHOWN = 15
-"""Tests that are listed as those that cost most."""
 
 LOOK_S = 0.1
 
@@ -101,7 +98,7 @@ def main() -> int:
         try:
             began_s = time.monotonic()
             groups = _run(names, Path(directory), others, options.at_once)
-            _tell(groups, time.monotonic() - began_s)
+            _tell(groups, time.monotonic() - began_s, options.shown)
         except KeyboardInterrupt:
             return 130
     return 0 if all(group.has_passed for group in groups) else 1
@@ -110,6 +107,7 @@ def main() -> int:
 def _options() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="scripts/test.py", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", metavar="NAME", help="groups with this in their name")
+    parser.add_argument("--shown", type=int, default=15, metavar="TESTS", help="of those that cost most, so many")
     parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)), help="groups, at most")
     return parser.parse_known_args()
 
@@ -136,10 +134,10 @@ def _run(names: list[str], directory: Path, options: list[str], at_once: int) ->
     return over
 
 
-def _tell(groups: list[Group], wall_s: float) -> None:
+def _tell(groups: list[Group], wall_s: float, shown: int) -> None:
     costs = [(cost["processor_s"], cost["wall_s"], cost["test"]) for group in groups for cost in group.costs]
     print(f"--- those that cost most, of {len(costs)}:\n\n  processor   wall")
-    for processor_s, cost_s, test in sorted(costs, reverse=True)[:SHOWN]:
+    for processor_s, cost_s, test in sorted(costs, reverse=True)[:shown]:
         print(f"  {processor_s:7.1f} s {cost_s:4.0f} s  {test}")
     print("\n  processor   wall  tests")
     for group in groups:

@@ -1,6 +1,5 @@
 package anabranch;
 
-import java.io.EOFException;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.StandardSocketOptions;
@@ -59,7 +58,7 @@ final class Connection {
             if (opened != null) {
                 opened.close();
             }
-            throw unlessStopped(error);
+            throw told(error);
         }
     }
 
@@ -114,19 +113,23 @@ final class Connection {
 
     /** The body of a frame, into a buffer of its length. */
     void body(ByteBuffer into) throws IOException {
-        while (into.hasRemaining()) {
-            int count = channel.read(into);
-            if (count < 0) {
-                throw new EOFException("The node at " + host.address + " closed the connection.");
+        try {
+            while (into.hasRemaining()) {
+                int count = channel.read(into);
+                if (count < 0) {
+                    throw unreachable("it closed the connection");
+                }
+                if (count == 0) {
+                    await(SelectionKey.OP_READ);
+                }
             }
-            if (count == 0) {
-                await(SelectionKey.OP_READ);
-            }
+        } catch (IOException error) {
+            throw told(error);
         }
     }
 
     IOException unexpected() {
-        return new IOException("The node at " + host.address + " answered with a frame '" + (char) kind + "' of "
+        return new JournalException("The node at " + host.address + " answered with a frame '" + (char) kind + "' of "
                 + length + " bytes, which was not asked for.");
     }
 
@@ -211,11 +214,13 @@ final class Connection {
         }
     }
 
-    private IOException unlessStopped(IOException error) {
-        return error instanceof ClosedByInterruptException ? error : unreachable(error.getMessage());
+    /** In our words; but a stop stays what Spark knows it by. */
+    private IOException told(IOException error) {
+        boolean known = error instanceof JournalException || error instanceof ClosedByInterruptException;
+        return known ? error : unreachable(error.getMessage());
     }
 
     private IOException unreachable(String reason) {
-        return new IOException("No node answers at " + host.address + ": " + reason + ".");
+        return new JournalException("No node answers at " + host.address + ": " + reason + ".");
     }
 }

@@ -107,21 +107,31 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
     /** Reads one message into one buffer; the columns point into it. */
     private void load(int length) throws IOException {
         ArrowBuf message = allocator.buffer(length);
-        ArrowRecordBatch loaded = null;
+        boolean whole = false;
         try {
             connection.body(message.nioBuffer(0, length));
-            int metadata = message.getInt(4);
-            ArrowBuf body = message.slice(PREFIX_BYTES + metadata, length - PREFIX_BYTES - metadata);
-            body.getReferenceManager().retain();  // for the batch, which releases it
-            loaded = MessageSerializer.deserializeRecordBatch(
-                    Message.getRootAsMessage(message.nioBuffer(PREFIX_BYTES, metadata)), body);
+            ArrowRecordBatch loaded = recordBatch(message, length);
             loader.load(loaded);
+            loaded.close();
+            whole = true;
         } finally {
-            if (loaded != null) {
-                loaded.close();
+            if (!whole) {
+                root.clear();
             }
-            message.close();
+            int left = whole ? 1 : message.refCnt();  // also what a batch that is half made still holds
+            message.getReferenceManager().release(left);
         }
+    }
+
+    private ArrowRecordBatch recordBatch(ArrowBuf message, int length) throws IOException {
+        int metadata = length < PREFIX_BYTES ? -1 : message.getInt(4);
+        if (metadata < 0 || metadata > length - PREFIX_BYTES) {
+            throw connection.unexpected();
+        }
+        Message header = Message.getRootAsMessage(message.nioBuffer(PREFIX_BYTES, metadata));
+        ArrowBuf body = message.slice(PREFIX_BYTES + metadata, length - PREFIX_BYTES - metadata);
+        body.getReferenceManager().retain();  // for the batch, which releases it
+        return MessageSerializer.deserializeRecordBatch(header, body);
     }
 
     private ColumnVector[] controlRow(long time) {

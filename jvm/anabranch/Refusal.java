@@ -1,9 +1,7 @@
 package anabranch;
 
-import java.io.IOException;
-
 /** What the node said against a question, before an answer or in the middle of it. */
-final class Refusal extends IOException {
+final class Refusal extends JournalException {
     Refusal(String said) {
         super(said);
     }

@@ -124,6 +124,10 @@ LANE_KEPT_BYTES: Final = 1 << 30
 LETTER_BYTES: Final = 8 << 20
 """Bytes of entries after which one message between entry points ends: a slow peer answers before it counts as away."""
 
+TRIM_SOON_BYTES: Final = 8 << 20
+"""Bytes of a log above which it is trimmed every second, as is one that is a quarter full. A smaller one is trimmed ten
+times less often: a trim is a transaction, which costs more than what it frees."""
+
 DISK_RESERVE_BYTES: Final = 256 << 20
 """Free space below which intake stops: what is left lets the running batches, checkpoints and trims finish."""
 
@@ -184,23 +188,45 @@ SPARK_HELLO_S: Final = 5.0
 FOLLOW_WAIT_S: Final = 0.5
 """How long a following reader waits before it looks whether its client has gone."""
 
+ACKNOWLEDGE_S: Final = 1.0
+"""How often a node is told how much of its copies another one holds: it trims as often."""
+
+TRIM_EVERY_S: Final = 1.0
+"""How often logs are looked at that may soon have to be trimmed."""
+
+TRIM_ALL_EVERY_S: Final = 10.0
+"""How often all logs are trimmed."""
+
 PUSH_WAIT_S: Final = 30.0
 """How long a push waits for room in a full log before it is refused."""
 
-LEAD_WAIT_S: Final = 5.0
-"""How long a client waits for an entry point to lead a lane, or for a majority to hold what it pushed, before it is
-told to try another one: below the time that it waits for an answer."""
+LEAD_WAIT_S: Final = 2.0
+"""How long a client waits for an entry point to lead a lane before it is told to try another one. An election takes a
+second; a client that knows others must have found the right one after five."""
+
+RELEASE_WAIT_S: Final = 5.0
+"""How long a client waits for a majority to hold what it pushed, or for room, before it is told to send it again."""
 
 COMPARE_EVERY_S: Final = 1.0
 """How often a node asks the other copies of an output that no node reads for digests: of what it has not compared, so
 once in ``DIGEST_INTERVAL_US`` where all is well."""
 
 HEARTBEAT_S: Final = 0.5
-"""How often who leads a lane says so to its peers."""
+"""How often an entry point reminds a peer of what it owes it, or is owed."""
+
+RELEASE_NEWS_S: Final = 0.05
+"""How long the news that an entry is released may wait for the next entry, to go with it: what follows shows rows this
+much later than who leads, and half of the letters are saved where rows come in a stream."""
 
 SILENT_S: Final = 2.0
-"""How long who leads a lane may be silent before a peer asks to lead in its place; up to twice that, by chance, so that
-two do not ask at once."""
+"""How long who leads a lane may be silent, where it would have said something, before a peer asks to lead in its place;
+half as much longer, by chance, so that two do not ask at once."""
+
+LOOK_S: Final = 1.0
+"""How often an entry point looks after its lanes when nothing is due."""
+
+SOONEST_S: Final = 0.01
+"""How soon it looks again, at most, when something is due that it could not do."""
 
 STOP_WAIT_S: Final = 20.0
 """How long a clean stop waits for the running micro-batch before it goes on without it."""
@@ -214,7 +240,8 @@ NODE_STOP_WAIT_S: Final = 60.0
 ``STOP_WAIT_S`` each. A killed node goes on where it was, too."""
 
 RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Waits before a failed stage is started again. After the last one without progress the stage counts as failed."""
+"""Waits before a failed stage is started again, or Spark whose JVM died. After the last one without progress it counts as
+failed."""
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long SQLite waits for another connection of this process."""

@@ -19,6 +19,7 @@ from anabranch.core.readers import ReaderSubscribed
 from anabranch.limits import DIGEST_INTERVAL_US
 from anabranch.model.position import Position
 from anabranch.node import inlet
+from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
@@ -26,6 +27,7 @@ from anabranch.node.part import Route, direct
 from anabranch.node.serving import ServedLog
 from anabranch.query.builder import Query
 from anabranch.reference.tuples import Tuple
+from anabranch.sim.checkers.steady import Steady
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
 from anabranch.sim.observer import Observer
@@ -124,16 +126,27 @@ class Downstream:
         self.store, self.journal = open_log(self._path, "journal", self._origins)
         self.inlet = JournalInlet(self.store, self.journal, clock=lambda: 0)
         self._clients = {name: Client(self._route(name, each.server.address)) for name, each in self._upstream.items()}
+        self._acknowledgers = {name: Acknowledger(name, client) for name, client in self._clients.items()}
         self.followers = {
-            name: CopyFollower(self.inlet, client, copy=name, reader="r", life="1", rebuild=self.reasons.append)
+            name: CopyFollower(
+                self.inlet,
+                client,
+                self._acknowledgers[name],
+                copy=name,
+                reader="r",
+                life="1",
+                rebuild=self.reasons.append,
+            )
             for name, client in self._clients.items()
         }
-        for follower in self.followers.values():
-            follower.start()
+        self._running: list[Acknowledger | CopyFollower] = [*self._acknowledgers.values(), *self.followers.values()]
+        for each in self._running:
+            each.start()
 
     def close(self) -> None:
-        for follower in self.followers.values():
-            follower.stop()
+        for each in self._running:
+            each.close()
+            each.join()
         for client in self._clients.values():
             client.close()
         self.store.close()
@@ -157,7 +170,7 @@ class Copied(ABC):
         """The copies forget what the reader has acknowledged."""
 
     @abstractmethod
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None: ...
+    def wait_for(self, condition: Callable[[], bool]) -> None: ...
 
     @abstractmethod
     def inlet(self) -> InletState: ...
@@ -195,8 +208,8 @@ class OverFlight(Copied):
         for name in self._pair.keys() - self._gone:
             self._pair[name].copies.trim()
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-        wait_for(condition, seconds=seconds)
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        wait_for(condition)
 
     def inlet(self) -> InletState:
         return self._reader.inlet.state
@@ -222,7 +235,7 @@ class Simulated(Copied):
         query.output("o", query.source("s", "x bigint"))
         self._world = World(1)
         network = Network(self._world)
-        observer = Observer(self._world, [])
+        observer = Observer(self._world, [], Steady())
         roles = {name: Role(diagram=query.checked(), readers={"s": ("r",)}) for name in ("m", "n")}
         roles["r"] = Role(diagram=query.checked(), upstream={"s": ("m", "n")}, origins={"s": ORIGINS})
         self._nodes = {
@@ -249,8 +262,8 @@ class Simulated(Copied):
     def trim(self) -> None:
         """They do it by themselves."""
 
-    def wait_for(self, condition: Callable[[], bool], seconds: float = HANG_S) -> None:
-        deadline = self._world.now_us + seconds * SECOND
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        deadline = self._world.now_us + int(HANG_S) * SECOND
         while not condition():
             assert self._world.now_us < deadline
             self._world.run_until(self._world.now_us + SECOND // 100)
@@ -315,7 +328,7 @@ def test_a_copy_that_is_gone_holds_up_nobody(copied: Copied) -> None:
     copied.wait_for(lambda: copied.is_read("m") and copied.is_read("n"))
     copied.crash("n")
     copied.append("m", [(0, 10, 1)], a=11)
-    copied.wait_for(lambda: copied.inlet().punctuations == {"a": 11}, seconds=3)
+    copied.wait_for(lambda: copied.inlet().punctuations == {"a": 11})
     copied.wait_for(lambda: not copied.is_read("n"))
     copied.start("n")
     copied.wait_for(lambda: copied.is_read("n"))

@@ -5,11 +5,17 @@ from __future__ import annotations
 import argparse
 import random
 import sys
+import time
+from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 from anabranch.engine.session import close_session
-from tests.fuzz.cases import REGRESSIONS
+from tests.fuzz.cases import REGRESSIONS, Case, random_case
 from tests.fuzz.run import fuzz
+
+EPOCHS = 60
+"""Cases per diagram: a start of Spark's queries takes seconds, a case more only moments."""
 
 
 def main() -> int:
@@ -21,13 +27,23 @@ def main() -> int:
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1_000_000)
     print(f"python -m tests.fuzz --seed {seed} repeats this", flush=True)
     try:
-        report = fuzz(seed, arguments.minutes * 60, arguments.keep, lambda text: print(text, flush=True))
+        cases = _random_cases(seed, arguments.minutes)
+        report = fuzz(cases, arguments.keep, lambda text: print(text, flush=True))
     except KeyboardInterrupt:
         return 130
     finally:
         close_session()
     print(report.text())
     return 1 if report.kept else 0
+
+
+def _random_cases(seed: int, minutes: float) -> Iterator[Case]:
+    """Of this seed and those after it, until the time is up."""
+    deadline = time.monotonic() + minutes * 60
+    for each in count(seed):
+        if time.monotonic() > deadline:
+            return
+        yield random_case(each, EPOCHS)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from anabranch.bench.processes import jvm_of, kill_tree, tree
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -123,9 +123,9 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path, what: str, when
         wait_for(lambda: jvm_of(process.pid) is not None)
         started = set(tree(process.pid)) - {process.pid}
         os.killpg(process.pid, signal.SIGINT)
-        output, errors = process.communicate(timeout=60)
+        output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, errors
     assert "the table is not complete" in output
     assert "Traceback" not in errors
-    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), lambda: started, seconds=20)
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), lambda: started)
     assert not list(temporary.iterdir())

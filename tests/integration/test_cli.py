@@ -12,6 +12,7 @@ import pytest
 
 from tests.chaos.processes import alive
 from tests.integration.foreground import running
+from tests.waiting import HANG_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.processes
 
 def anabranch(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "anabranch.cli", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=HANG_S, check=False)
 
 
 def test_two_shells(tmp_path: Path) -> None:

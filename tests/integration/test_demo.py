@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import HANG_S
+
 pytestmark = pytest.mark.processes
 
 
@@ -38,7 +40,7 @@ def demo(directory: Path, temporary: Path, *options: str) -> subprocess.Popen[st
 
 def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path, temporary: Path) -> None:
     process = demo(tmp_path, temporary, "--for", "5s")
-    output, errors = process.communicate(timeout=500)
+    output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output + errors
     assert "starting Spark" in output
     assert "\nRight: the query told the cause of all " in output
@@ -60,7 +62,7 @@ def test_ctrl_c_ends_it_with_the_summary_so_far(tmp_path: Path, temporary: Path)
         if " in " in line and " out " in line:  # data flows
             break
     os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=240)
+    output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, output + errors
     assert "Right: " in output
     assert "Traceback" not in errors

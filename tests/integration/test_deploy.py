@@ -19,7 +19,7 @@ from anabranch.errors import NodeUnreachable
 from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
 from tests.integration.deployments import write
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -46,7 +46,7 @@ def test_a_waiting_node_starts_when_it_is_given_a_query_and_again_by_itself(tmp_
     alone = tmp_path / "nodes.toml"
     alone.write_text(file.read_text().partition("[queries")[0])
     nodes = load_plan(alone).nodes
-    with ExitStack() as others, Client(str(nodes["a"].address), timeout_s=5) as client:
+    with ExitStack() as others, Client(str(nodes["a"].address), timeout_s=HANG_S) as client:
         for name in ("b", "c"):  # only their doors
             waiting = Awaiting(nodes[name], tmp_path / name)
             others.enter_context(FlightServer(waiting, *nodes[name].address, roles=waiting))
@@ -66,7 +66,7 @@ def test_a_waiting_node_starts_when_it_is_given_a_query_and_again_by_itself(tmp_
 def test_a_waiting_node_stops_when_it_is_told(tmp_path: Path) -> None:
     file = write(tmp_path)
     file.write_text(file.read_text().partition("[queries")[0])
-    with node(file, "a") as process, Client(str(load_plan(file).nodes["a"].address), timeout_s=5) as client:
+    with node(file, "a") as process, Client(str(load_plan(file).nodes["a"].address), timeout_s=HANG_S) as client:
         wait_for(lambda: state(client) == "waiting")
         process.send_signal(signal.SIGINT)
         assert process.wait() == 130

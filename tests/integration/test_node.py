@@ -165,6 +165,7 @@ def test_a_journal_is_trimmed_behind_spark_and_an_output_is_not(node: Node, conn
 
 
 def test_a_named_reader_keeps_what_it_has_not_acknowledged(node: Node, connection: ab.Connection) -> None:
+    assert node.wait_caught_up(HANG_S)
     subscription = connection.subscribe("passed", start="start", follow=False, reader="auditor")
     read = sum(batch.num_rows for batch in subscription)
     log = node._streams.logs["passed"][1]

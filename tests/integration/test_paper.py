@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -51,7 +51,7 @@ def nodes(temporary: Path) -> list[int]:
 
 def test_both_figures_are_told_and_drawn(tmp_path: Path, temporary: Path) -> None:
     process = paper(temporary, tmp_path / "out")
-    output, _ = process.communicate(timeout=1400)
+    output, _ = process.communicate(timeout=2 * HANG_S)
     assert process.returncode in (0, 1), output
     told = json.loads((tmp_path / "out" / "racing.json").read_text())
     assert process.returncode == (0 if all(result["ok"] for result in told["results"]) else 1)
@@ -73,7 +73,7 @@ def test_ctrl_c_ends_all_nodes(tmp_path: Path, temporary: Path) -> None:
     process = paper(temporary, tmp_path / "out")
     wait_for(lambda: len(nodes(temporary)) >= 7, lambda: nodes(temporary))
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, output
     assert "stopped: nothing was written" in output
     assert nodes(temporary) == []

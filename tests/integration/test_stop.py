@@ -52,9 +52,9 @@ def expect_clean_stop(node: Running, code: int, signalled: Callable[[], None]) -
 
 
 def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(query: Path, tmp_path: Path) -> None:
-    state, master = tmp_path / "state", ("--master", "local[2]")
+    state, options = tmp_path / "state", ("--master", "local[2]", "--batch-rows", "300")
 
-    with running(query, state, *master, failpoint="stage.offsets_written:3") as node:  # in the middle of a batch
+    with running(query, state, *options, failpoint="stage.offsets_written:3") as node:  # in the middle of a batch
         node.wait_stopped()
         assert node.children()
 
@@ -64,17 +64,17 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
 
         expect_clean_stop(node, 0, twice)
 
-    with running(query, state, *master) as node:  # while Spark starts
+    with running(query, state, *options) as node:  # while Spark starts
         wait_for(lambda: any("starting Spark" in line for line in list(node.lines)))
         wait_for(node.children)
         expect_clean_stop(node, 0, lambda: node.signal_all(signal.SIGTERM))
         assert not any(line.startswith("address:") for line in node.lines)
 
-    with running(query, state, *master, failpoint="stage.logged:2") as node:  # logged, and not committed by Spark
+    with running(query, state, *options, failpoint="stage.logged:2") as node:  # logged, and not committed by Spark
         node.wait_stopped()
         expect_clean_stop(node, 130, lambda: node.signal_all(signal.SIGINT))
 
-    with running(query, state, *master) as node:
+    with running(query, state, *options) as node:
         expected = list(range(0, ROWS, 3))
         wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors))
         expect_clean_stop(node, 0, lambda: node.signal_group(signal.SIGTERM))

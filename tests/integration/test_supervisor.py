@@ -20,7 +20,7 @@ from anabranch.deploy.faults import Faults
 from anabranch.deploy.sessions import members
 from anabranch.deploy.supervisor import Supervisor
 from tests.integration.deployments import write
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -54,8 +54,8 @@ def rows(nodes: Supervisor, name: str) -> int:
         return info.last_id
 
 
-def answers(nodes: Supervisor, name: str) -> bool:
-    with ab.connect(str(nodes.plan.nodes[name].address), timeout_s=1.0) as connection:
+def answers(nodes: Supervisor, name: str, within_s: float = HANG_S) -> bool:
+    with ab.connect(str(nodes.plan.nodes[name].address), timeout_s=within_s) as connection:
         try:
             return bool(connection.status())
         except ab.NodeUnreachable:
@@ -102,7 +102,7 @@ def test_a_paused_node_is_silent_and_goes_on(nodes: Supervisor) -> None:
     before = rows(nodes, "a")
     nodes.pause("a")
     assert set(members(nodes.child("a").session).values()) == {"T"}
-    assert not answers(nodes, "a")
+    assert not answers(nodes, "a", within_s=1.0)
     nodes.resume("a")
     wait_for(lambda: answers(nodes, "a"))
     assert nodes.child("a").state == "running"

@@ -19,7 +19,7 @@ from anabranch.deploy.sessions import members
 from tests.chaos.checkers import ids_contiguous, nothing_twice, rows_of
 from tests.chaos.clients import read_stream
 from tests.integration.deployments import write
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.processes
 
@@ -130,7 +130,7 @@ def test_up(shell: Shell) -> None:
     sessions = [os.getsid(pid) for pid in _children(shell.up.pid)]
     assert len(sessions) == 3  # the guardian is one of them
     shell.up.send_signal(signal.SIGINT)
-    assert shell.up.wait(120) == 130, shell.out.read_text()
+    assert shell.up.wait(HANG_S) == 130, shell.out.read_text()
     assert [members(session) for session in sessions] == [{}] * 3
     assert list(shell.file.parent.glob(f"anabranch-{os.getuid()}/*")) == []
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from anabranch.core import elections
+from anabranch.core.elections import Elections, Standing, Watch
 from anabranch.core.horizon import Horizon, Told
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
 from anabranch.core.shared_lane import Event as LaneEvent
-from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane
+from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
@@ -42,8 +44,46 @@ class Hasty(SharedLane[Pushed]):
 class Trusting(SharedLane[Pushed]):
     """Votes and counts as if it had forgotten nothing."""
 
-    def handle(self, copy: LaneCopy[Pushed], leading: Leading | None, event: LaneEvent[Pushed]) -> LaneStep[Pushed]:
-        return super().handle(replace(copy, learns=False), leading, event)
+    def handle(
+        self, copy: LaneCopy[Pushed], leading: Leading | None, event: LaneEvent[Pushed], *, led: bool = False
+    ) -> LaneStep[Pushed]:
+        return super().handle(replace(copy, learns=False), leading, event, led=led)
+
+
+class Reckless(SharedLane[Pushed]):
+    """Asks for votes without a trial."""
+
+    def _ask_to_lead(self, copy: LaneCopy[Pushed], leading: Leading | None, *, takes_over: bool) -> LaneStep[Pushed]:
+        return super()._campaign(copy, takes_over=takes_over)
+
+
+class Yielding(SharedLane[Pushed]):
+    """Gives way to anyone, also where a leader lives."""
+
+    def _is_served(self, leading: Leading | None, event: VoteAsked, *, led: bool) -> bool:
+        return False
+
+
+class Modest(Elections):
+    """Does not ask to lead for a peer that could not have its vote."""
+
+    def handle(self, watch: Watch, standing: Standing, event: elections.Event, *, chance: float) -> tuple[Watch, bool]:
+        seen = elections.Looked(event.now_us) if isinstance(event, elections.PeerBehind) else event
+        return super().handle(watch, standing, seen, chance=chance)
+
+
+class Resigned(Elections):
+    """Asks to lead once."""
+
+    def _again_us(self, watch: Watch) -> int:
+        return 0 if watch.asked_us is None else watch.asked_us + 3_600 * 1_000_000
+
+
+class Stubborn(Elections):
+    """Does not take the lead over from one that lives."""
+
+    def takes_over(self, watch: Watch, now_us: int) -> bool:
+        return False
 
 
 class Boundless(Horizon):
@@ -69,6 +109,11 @@ BROKEN = {
     "present punctuation in the subscription reply": Protocol(promises_in_order=False),
     "entries shown before a peer has them": Protocol(lane=Hasty),
     "a vote without memory": Protocol(lane=Trusting),
+    "votes asked for without a trial": Protocol(lane=Reckless),
+    "a leader that gives way to anyone": Protocol(lane=Yielding),
+    "one that holds more and does not lead": Protocol(elections=Modest),
+    "a candidate that gives up": Protocol(elections=Resigned),
+    "a producer that cannot take its lane along": Protocol(elections=Stubborn),
     "clients forgotten by a new leader": Protocol(keeps_clients=False),
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),

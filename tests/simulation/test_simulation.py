@@ -28,6 +28,7 @@ NOTICED_BY = {
 
 SHOWN_BY = {
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
+    "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "without faults it would be"),
 }
 """What random faults hardly ever show: several things must happen within a second."""
@@ -110,6 +111,7 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
     setting = Setting(
         limit=scenario.get("limit"),
         owned=scenario.get("owned", False),
+        fed=scenario.get("fed", False),
         lane_limit=scenario.get("lane limit", 1_000),
         horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,
     )

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 BEHIND_US: Final = 3 * SECOND
 """How far lanes may be apart before one counts as the one that all wait for: idle lanes speak once a second."""
 
+ANSWER_S: Final = 30.0
+"""How long a node may take to say how it is: as long as a connection may be silent. A busy one is slow, and Ctrl-C is
+there for whoever does not want to wait."""
+
 WAITS: Final = "Windows wait for lane"
 
 
@@ -61,7 +65,7 @@ def status(
         return
     from anabranch.transport.session import connect
 
-    with connect(address) as connection:
+    with connect(address, timeout_s=ANSWER_S) as connection:
         found: dict[str, Any] = connection.status()
     if as_json:
         _print_json(found)

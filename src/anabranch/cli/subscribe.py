@@ -252,13 +252,14 @@ def _is_starting(connection: Connection | Connections) -> bool:
 
 
 def _states(connection: Connection | Connections) -> Iterator[str]:
-    """Of the nodes that answer, one after the other; one that is paused is not waited for long."""
-    from anabranch.transport.client import Client
+    """Of the nodes that answer, one after the other; where there are several, a paused one is not waited for long."""
+    from anabranch.transport.client import TIMEOUT_S, Client
     from anabranch.transport.session import Connection
 
     clients = [connection.client] if isinstance(connection, Connection) else connection.clients
+    timeout_s = TIMEOUT_S if len(clients) == 1 else ANSWER_S
     for address in [client.address for client in clients]:
-        with suppress(AnabranchError), Client(address, timeout_s=ANSWER_S) as client:
+        with suppress(AnabranchError), Client(address, timeout_s=timeout_s) as client:
             yield str(client.status().get("state"))
 
 

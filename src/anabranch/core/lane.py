@@ -77,6 +77,15 @@ class Lane:
             return max(state.boundary_us, state.max_time_us - self.rules.disorder_us)
         return state.last_stamp_us
 
+    def due_us(self, state: LaneState) -> int | None:
+        """When a tick may find something to say, by the clock of the entry point; None for never."""
+        if state.closed or self.rules.speaks_every_us is None:
+            return None
+        if self.rules.producer is not None:
+            return state.last_activity_us + self.rules.speaks_every_us
+        idle_us = state.last_activity_us + (self.rules.idle_us or 0) if self.rules.timed else 0
+        return max(idle_us, state.last_entry_us + self.rules.boundary_interval_us)
+
     # --- who may speak ---------------------------------------------------------------------------------------------
 
     def _register(self, state: LaneState, event: ProducerRegistered) -> Step:

@@ -43,6 +43,15 @@ class LaneRules:
             boundary_interval_us=boundary_interval_us,
         )
 
+    @property
+    def speaks_every_us(self) -> int | None:
+        """How long the lane may be silent until it says something by itself; None if it never does."""
+        if self.producer is not None:
+            return self.silence_us
+        if not self.timed:
+            return self.boundary_interval_us
+        return None if self.idle_us is None else self.idle_us + self.boundary_interval_us
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Producer:

@@ -4,13 +4,20 @@ One entry point at a time *leads* a lane, in a *term*: it takes the entries of t
 them to its peers, and releases them when a majority has them durably, itself included. Only what is released may be
 answered to the producer or seen by a replica. A producer that loses its entry point goes to another one, which asks to
 lead the next term; a peer agrees if the asker holds at least what it holds itself, so the new leader has every entry
-that was ever released. What it holds beyond that it proposes again under its own term. What a peer holds beyond the
-leader, or under an older term, was never released, and gives way.
+that was ever released. What it holds is the lane from then on; what a peer holds otherwise was never released, and
+gives way.
 
-This is Raft's log (elections by log, one leader per term, majority before release) with two differences. A leader does
-not wait for an entry of its own term before it releases older ones: it gives them its own term first, which is the
-same as proposing them. And there are no elections for their own sake: who has something to say to the lane asks to
-lead it, and so does, after a while, who holds something of a leader that has fallen silent.
+A copy of the lane is *whole* in a term when it holds all that the leader of that term began with. To hold more means to
+be whole in a later term, or in the same and longer: votes compare it so, and a leader counts only on copies that are
+whole in its term. One that has got a part of what a new leader holds keeps what it had behind it until it has the rest,
+because that may have been released. This is the log of Viewstamped Replication (Liskov and Cowling 2012, where a term
+is a view) with Raft's elections. And there are no elections for their own sake: who has something to say to the lane
+asks to lead it, and so does, after a while, who is needed for that (``core/elections.py`` says when).
+
+Before it asks for votes, an entry point makes a *trial*: it asks whether it would be elected. A trial changes nothing,
+so one that is behind, or was asleep, unseats nobody. Nobody agrees who holds more, leads, or has heard of a leader that
+lives; only a producer that takes its lane along on purpose *takes over* from such a leader. Without that purpose, who
+knows of a leader waits for its answer, too, before it counts on the others: a lane on which nothing happens is silent.
 
 An entry point that lost its disk has forgotten its votes and the entries that it stored, and others may have counted on
 both. So it begins a new *life*, in which it only *learns*: it stores what a leader gives it, but neither votes nor
@@ -39,14 +46,6 @@ from anabranch.errors import check
 Content = TypeVar("Content")
 
 
-@dataclass(frozen=True, slots=True)
-class Entry(Generic[Content]):
-    """What stands at one place of the lane, and the term whose leader last proposed it."""
-
-    term: int
-    content: Content
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaneCopy(Generic[Content]):
     """What one entry point has of a lane. ``entries`` begin after place ``trimmed``; ``released`` never goes back."""
@@ -55,14 +54,17 @@ class LaneCopy(Generic[Content]):
     leader: str | None = None
     voted_for: str | None = None
     """In this term."""
-    entries: tuple[Entry[Content], ...] = ()
+    entries: tuple[Content, ...] = ()
     trimmed: int = 0
-    trimmed_term: int = 0
     base: Content | None = None
     """What was at place ``trimmed``."""
     released: int = 0
     everywhere: int = 0
     """Up to here every entry point has released, as far as this one has heard."""
+    whole: int = 0
+    """The last term in which it held all that the leader of that term began with."""
+    matched: int = 0
+    """Up to here it was given what the leader of the present term holds. A new start forgets it."""
     learns: bool = False
     """Whether it lost what it had, and does not count yet."""
     lives: Mapping[str, int] = field(default_factory=dict)
@@ -77,10 +79,12 @@ class LaneCopy(Generic[Content]):
     def held(self) -> int:
         return self.trimmed + len(self.entries)
 
-    def term_at(self, place: int) -> int:
-        return self.trimmed_term if place <= self.trimmed else self.entries[place - self.trimmed - 1].term
+    @property
+    def known(self) -> int:
+        """Up to here it holds what the leader of the present term holds."""
+        return self.held if self.whole == self.term else max(self.released, self.matched)
 
-    def between(self, after: int, to: int) -> tuple[Entry[Content], ...]:
+    def between(self, after: int, to: int) -> tuple[Content, ...]:
         return self.entries[max(0, after - self.trimmed) : to - self.trimmed]
 
     def trim(self, through: int) -> LaneCopy[Content]:
@@ -90,12 +94,12 @@ class LaneCopy(Generic[Content]):
             return self
         last = self.entries[through - self.trimmed - 1]
         left = self.entries[through - self.trimmed :]
-        return replace(self, entries=left, trimmed=through, trimmed_term=last.term, base=last.content)
+        return replace(self, entries=left, trimmed=through, base=last)
 
     @property
     def last(self) -> tuple[int, int]:
         """How much it holds, as votes compare it: the later term counts more than the greater length."""
-        return self.term_at(self.held), self.held
+        return self.whole, self.held
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +108,12 @@ class Leading:
 
     votes: frozenset[str] = frozenset()
     elected: bool = False
+    began_with: int = 0
+    """What the leader held when it was elected. A peer counts when it holds that: before, it may hold other entries
+    at places beyond."""
+    trial: bool = False
+    """Whether it only asks who would vote for it."""
+    takes_over: bool = False
     stored: Mapping[str, int] = field(default_factory=dict)
     """Per peer, up to where it is known to hold what the leader holds."""
     learning: frozenset[str] = frozenset()
@@ -118,6 +128,9 @@ class Leading:
         return Leading(
             votes=self.votes.difference(begun),
             elected=self.elected,
+            began_with=self.began_with,
+            trial=self.trial,
+            takes_over=self.takes_over,
             stored={**self.stored, **dict.fromkeys(begun, 0)} if self.elected else {},
             learning=self.learning.union(begun),
             heard={peer: lives for peer, lives in self.heard.items() if peer not in begun},
@@ -130,7 +143,9 @@ class Leading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeadWanted:
-    """A producer has come here, or the lane's owner has been silent for too long."""
+    """A client has come here, or a leader is missed. With ``takes_over`` a producer takes its lane along on purpose."""
+
+    takes_over: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,31 +157,38 @@ class Entered(Generic[Content]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteAsked:
+    """In a trial, ``term`` is the one that the sender would ask for."""
+
     sender: str
     term: int
     last: tuple[int, int]
+    trial: bool = False
+    takes_over: bool = False
     lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VoteAnswered:
+    """``tried`` is the term that a trial was about."""
+
     sender: str
     term: int
     agreed: bool
+    tried: int | None = None
     lives: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreAsked(Generic[Content]):
-    """The leader of ``term`` has these entries after place ``after``, where the entry before has ``after_term``.
+    """The leader of ``term`` has these entries after place ``after``; with ``began_with`` entries it was elected.
     ``counts`` tells a peer that has learned enough that it counts from now on. ``base`` is what was at place ``after``,
     for a peer that lacks entries before it which the leader has no more."""
 
     sender: str
     term: int
     after: int
-    after_term: int
-    entries: tuple[Entry[Content], ...]
+    began_with: int
+    entries: tuple[Content, ...]
     released: int
     counts: bool = False
     everywhere: int = 0
@@ -270,16 +292,21 @@ class SharedLane(Generic[Content]):
     def majority(self) -> int:
         return (len(self.peers) + 1) // 2 + 1
 
-    def handle(self, copy: LaneCopy[Content], leading: Leading | None, event: Event[Content]) -> Step[Content]:
+    def handle(
+        self, copy: LaneCopy[Content], leading: Leading | None, event: Event[Content], *, led: bool = False
+    ) -> Step[Content]:
+        """``led`` says that a leader was heard of so lately that it lives."""
         if not isinstance(event, LeadWanted | Entered | PeerReachable) and (event.lives or copy.lives):
             if self._is_over(copy, event):
                 return copy, leading, []
             copy, leading = self._heard_of(copy, leading, event.lives)
         match event:
             case LeadWanted():
-                return self._ask_to_lead(copy)
+                return self._ask_to_lead(copy, leading, takes_over=event.takes_over)
             case Entered():
                 return self._entered(copy, leading, event)
+            case VoteAsked() if event.trial or self._is_served(leading, event, led=led):
+                return copy, leading, self._try(copy, leading, event, led=led)
             case VoteAsked():
                 return self._vote(*self._newer(copy, leading, event.term), event)
             case VoteAnswered():
@@ -301,8 +328,9 @@ class SharedLane(Generic[Content]):
         """Whoever hears of a later term is in it, and leads no longer."""
         if term <= copy.term:
             return copy, leading, []
-        down: list[Action[Content]] = [StepDown(term=term)] if leading is not None else []
-        return replace(copy, term=term, leader=None, voted_for=None), None, down
+        led = leading is not None and leading.elected
+        down: list[Action[Content]] = [StepDown(term=term)] if led else []
+        return replace(copy, term=term, leader=None, voted_for=None, matched=0), None, down
 
     # --- lives -----------------------------------------------------------------------------------------------------
 
@@ -334,15 +362,56 @@ class SharedLane(Generic[Content]):
 
     # --- who leads -------------------------------------------------------------------------------------------------
 
-    def _ask_to_lead(self, copy: LaneCopy[Content]) -> Step[Content]:
+    def _ask_to_lead(self, copy: LaneCopy[Content], leading: Leading | None, *, takes_over: bool) -> Step[Content]:
+        """First as a trial. Who asks again, and would have been elected, has waited long enough for the old leader."""
         if copy.learns:
             return copy, None, []
+        if leading is not None and leading.elected:
+            return copy, leading, []
+        would_win = leading is not None and leading.trial and len(leading.votes) >= self.majority
+        if self.majority == 1 or would_win:
+            return self._campaign(copy, takes_over=takes_over)
+        leading = Leading(trial=True, votes=frozenset({self.name}), takes_over=takes_over)
+        return copy, leading, [self._ask_for_vote(copy, leading, peer) for peer in self.peers]
+
+    def _campaign(self, copy: LaneCopy[Content], *, takes_over: bool) -> Step[Content]:
         copy = replace(copy, term=copy.term + 1, leader=None, voted_for=self.name)
-        leading = Leading(votes=frozenset({self.name}))
+        leading = Leading(votes=frozenset({self.name}), takes_over=takes_over)
         if self.majority == 1:
             return self._elected(copy)
-        asked = VoteAsked(sender=self.name, term=copy.term, last=copy.last, lives=copy.lives)
-        return copy, leading, [Tell(peer=peer, message=asked) for peer in self.peers]
+        return copy, leading, [self._ask_for_vote(copy, leading, peer) for peer in self.peers]
+
+    def _ask_for_vote(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> Tell[Content]:
+        return Tell(
+            peer=peer,
+            message=VoteAsked(
+                sender=self.name,
+                term=copy.term + leading.trial,
+                last=copy.last,
+                trial=leading.trial,
+                takes_over=leading.takes_over,
+                lives=copy.lives,
+            ),
+        )
+
+    def _is_served(self, leading: Leading | None, event: VoteAsked, *, led: bool) -> bool:
+        """Whether there is a leader already, with which the sender can do."""
+        return not event.takes_over and (led or (leading is not None and leading.elected))
+
+    def _try(
+        self, copy: LaneCopy[Content], leading: Leading | None, event: VoteAsked, *, led: bool
+    ) -> list[Action[Content]]:
+        """Whether it would vote for the sender. Who leads shows it, and gives the sender what it lacks."""
+        free = event.term > copy.term or (event.term == copy.term and copy.voted_for in (None, event.sender))
+        served = self._is_served(leading, event, led=led)
+        agreed = free and not copy.learns and not served and event.last >= copy.last
+        answer = VoteAnswered(
+            sender=self.name, term=copy.term, agreed=agreed, tried=event.term if event.trial else None, lives=copy.lives
+        )
+        actions: list[Action[Content]] = [Tell(peer=event.sender, message=answer)]
+        if leading is not None and leading.elected and not agreed:
+            actions.append(self._ask_to_store(copy, leading, event.sender))
+        return actions
 
     def _vote(
         self, copy: LaneCopy[Content], leading: Leading | None, before: list[Action[Content]], event: VoteAsked
@@ -357,19 +426,23 @@ class SharedLane(Generic[Content]):
     def _voted(
         self, copy: LaneCopy[Content], leading: Leading | None, before: list[Action[Content]], event: VoteAnswered
     ) -> Step[Content]:
-        if leading is None or leading.elected or event.term != copy.term or not event.agreed:
+        if leading is None or leading.elected or not event.agreed:
             return copy, leading, before
+        if (event.tried or event.term) != copy.term + leading.trial or (event.tried is not None) != leading.trial:
+            return copy, leading, before  # it answers what was asked earlier
         leading = replace(leading, votes=leading.votes | {event.sender})
         if len(leading.votes) < self.majority:
             return copy, leading, before
-        return self._elected(copy)
+        if not leading.trial:
+            return self._elected(copy)
+        if leading.takes_over or copy.leader in (None, self.name, *leading.votes):
+            return self._campaign(copy, takes_over=leading.takes_over)
+        return copy, leading, before
 
     def _elected(self, copy: LaneCopy[Content]) -> Step[Content]:
-        """Proposes again, as its own, what it does not know to be released."""
-        kept = copy.between(copy.trimmed, copy.released)
-        again = tuple(replace(entry, term=copy.term) for entry in copy.between(copy.released, copy.held))
-        copy = replace(copy, leader=self.name, entries=(*kept, *again))
-        leading = Leading(elected=True, stored=dict.fromkeys(self.peers, copy.released))
+        """What it holds now is the lane, whatever others hold."""
+        copy = replace(copy, leader=self.name, whole=copy.term)
+        leading = Leading(elected=True, began_with=copy.held, stored=dict.fromkeys(self.peers, copy.released))
         copy, leading, released = self._release(copy, leading)
         asks = [self._ask_to_store(copy, leading, peer) for peer in self.peers]
         return copy, leading, [Lead(term=copy.term), *released, *asks]
@@ -379,8 +452,8 @@ class SharedLane(Generic[Content]):
     def _entered(self, copy: LaneCopy[Content], leading: Leading | None, event: Entered[Content]) -> Step[Content]:
         check(leading is not None and leading.elected, f"{self.name} took an entry for a lane that it does not lead.")
         assert leading is not None
-        entries = (*copy.entries, *(Entry(copy.term, content) for content in event.contents))
-        copy, leading, released = self._release(replace(copy, entries=entries), leading)
+        copy = replace(copy, entries=(*copy.entries, *event.contents))
+        copy, leading, released = self._release(copy, leading)
         return copy, leading, [*released, *(self._ask_to_store(copy, leading, peer) for peer in self.peers)]
 
     def _ask_to_store(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> Tell[Content]:
@@ -393,7 +466,7 @@ class SharedLane(Generic[Content]):
                 sender=self.name,
                 term=copy.term,
                 after=after,
-                after_term=copy.term_at(after),
+                began_with=leading.began_with,
                 entries=copy.between(after, copy.held),
                 released=copy.released,
                 counts=self._may_count(copy, leading, peer),
@@ -413,31 +486,24 @@ class SharedLane(Generic[Content]):
         if event.term < copy.term:
             return copy, leading, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
         copy = replace(copy, leader=event.sender)
-        fits = event.after <= copy.released or (
-            event.after <= copy.held and copy.term_at(event.after) == event.after_term
-        )
+        fits = event.after <= copy.known
         if not fits and event.base is None:
             return copy, None, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
         if not fits:
             copy = replace(
                 copy,
-                entries=(),
+                entries=copy.between(event.after, copy.held),
                 trimmed=event.after,
-                trimmed_term=event.after_term,
                 base=event.base,
                 released=event.after,
             )
             before = [*before, BeginAt(place=event.after)]
-        skip = max(0, copy.released - event.after)  # what is released here is what the leader has there
-        begin = event.after + min(skip, len(event.entries))
-        entries = (*copy.between(copy.trimmed, begin), *event.entries[skip:])
-        if begin + len(event.entries[skip:]) < copy.held and self._continues(copy, begin, event.entries[skip:]):
-            entries = copy.entries  # an older request, late: what came after it stands
         stored = event.after + len(event.entries)
+        copy = self._taken(copy, event, stored)
         released = max(copy.released, min(event.released, stored))
         actions: list[Action[Content]] = [Release(through=released)] if released > copy.released else []
         everywhere = max(copy.everywhere, min(event.everywhere, released))
-        copy = replace(copy, entries=entries, released=released, everywhere=everywhere)
+        copy = replace(copy, released=released, everywhere=everywhere)
         if copy.learns and event.counts and event.lives.get(self.name) == copy.lives.get(self.name):
             copy = replace(copy, learns=False, voted_for=event.sender)  # whatever it voted before, not against this one
             actions.append(CountAgain(term=copy.term))
@@ -455,10 +521,17 @@ class SharedLane(Generic[Content]):
         )
         return Tell(peer=leader, message=message)
 
-    def _continues(self, copy: LaneCopy[Content], after: int, entries: tuple[Entry[Content], ...]) -> bool:
-        """Whether these entries are here already, as they are."""
-        held = copy.between(after, after + len(entries))
-        return [entry.term for entry in held] == [entry.term for entry in entries]
+    def _taken(self, copy: LaneCopy[Content], event: StoreAsked[Content], stored: int) -> LaneCopy[Content]:
+        """With the leader's entries behind those that are known to be its own. What stands behind them, of an earlier
+        leader, may have been released, and stays until all is here that this leader began with: then it was not."""
+        known = copy.known
+        entries = (*copy.between(copy.trimmed, known), *event.entries[known - event.after :])
+        if copy.whole == event.term:
+            return replace(copy, entries=entries) if stored > known else copy
+        if stored >= event.began_with:
+            return replace(copy, entries=entries, whole=event.term)
+        matched = max(known, stored)
+        return replace(copy, entries=(*entries, *copy.between(matched, copy.held)), matched=matched)
 
     def _stored(
         self, copy: LaneCopy[Content], leading: Leading | None, before: list[Action[Content]], event: StoreAnswered
@@ -491,7 +564,11 @@ class SharedLane(Generic[Content]):
         self, copy: LaneCopy[Content], leading: Leading
     ) -> tuple[LaneCopy[Content], Leading, list[Action[Content]]]:
         """What a majority holds is released; peers hear of it with the next entries, or when they are asked again."""
-        counted = [place for peer, place in leading.stored.items() if peer not in leading.learning]
+        counted = [
+            place
+            for peer, place in leading.stored.items()
+            if peer not in leading.learning and place >= leading.began_with
+        ]
         places = sorted([copy.held, *counted], reverse=True)
         released = places[self.majority - 1] if len(places) >= self.majority else 0
         if released <= copy.released:
@@ -504,6 +581,15 @@ class SharedLane(Generic[Content]):
         if leading is None:
             return []
         if not leading.elected:
-            asked = VoteAsked(sender=self.name, term=copy.term, last=copy.last, lives=copy.lives)
-            return [Tell(peer=peer, message=asked)]
+            return [self._ask_for_vote(copy, leading, peer)]
         return [self._ask_to_store(copy, leading, peer)]
+
+    def owes(self, copy: LaneCopy[Content], leading: Leading | None, peer: str) -> bool:
+        """Whether the peer is to be reminded of the lane: it lacks something that is here, or has something that is
+        not. A lane of which everybody has released everything needs no word."""
+        if copy.learns:
+            return True
+        if leading is None or not leading.elected:
+            return False
+        has_all = leading.stored[peer] >= copy.held and leading.released.get(peer, -1) >= copy.released
+        return not has_all or peer in leading.learning

@@ -16,11 +16,15 @@ from anabranch.errors import AnabranchError
 from anabranch.model.position import Position
 from anabranch.transport.client import Client
 
-ANSWER_S: Final = 2.0
-"""How long a node may take to say how it is: several are asked one after the other."""
+ANSWER_S: Final = 10.0
+"""How long a node may take to say how it is. A busy one is slow; one that is paused or dead is not asked."""
 
 Found = Mapping[str, Mapping[str, Any] | AnabranchError]
 """What each node said, or why it said nothing."""
+
+
+_UNKNOWN: Final = {"state": "running"}
+_STANDING: Final = ("starting", "running")
 
 
 class Looker:
@@ -58,8 +62,10 @@ def look(file: Path | None = None) -> dict[str, Any]:
     here = [find()] if file is None else [each for each in all_running() if each.file == str(file.resolve())]
     path = file or Path(here[0].file)
     plan = load_plan(path)
+    processes = _processes(here)
+    standing = [name for name in plan.nodes if processes.get(name, _UNKNOWN)["state"] in _STANDING]
     with Looker(plan) as looker:
-        return {"file": str(path), **overview(plan, looker.ask(), _processes(here))}
+        return {"file": str(path), **overview(plan, looker.ask(standing), processes)}
 
 
 def _processes(here: Sequence[Running]) -> dict[str, Any]:

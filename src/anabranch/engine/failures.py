@@ -72,7 +72,8 @@ def root_cause(error: Exception) -> str:
     with suppress(Py4JError, OSError):  # a JVM that is gone cannot be asked
         while java.getCause() is not None:
             java = java.getCause()
-        return str(java.toString())
+        ours = str(java.getClass().getName()).startswith("anabranch.")  # the connector speaks in sentences
+        return str(java.getMessage() if ours else java.toString())
     return "Spark does not answer."
 
 

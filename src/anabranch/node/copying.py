@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Container, Iterator, Mapping, Set
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
-from anabranch.errors import NodeUnreachable, StreamNotFound, check
+from anabranch.errors import AnabranchError, NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.pieces import pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.trimming import ROUNDS
 from anabranch.storage.codec import stored_schema
+from anabranch.storage.log import Log
 from anabranch.transport.ports import CopyAcknowledgement, CopyAnswer, CopyPiece, CopyRequest, CopyReservation
 
 Held = Callable[[str, Iterator[CopyPiece], Callable[[], bool]], Iterator[CopyPiece]]
@@ -77,11 +78,10 @@ class Copies:
             sent if self._held is None else self._held(request.stream, sent, over),
         )
 
-    def trim(self) -> list[tuple[str, str]]:
-        """Forgets what all readers have; returns those that were cut off, as stream and reader."""
-        cut_off = [
-            (stream, reader) for stream, served in list(self._logs.items()) for reader in self._trim(stream, served)
-        ]
+    def trim(self, which: Callable[[Log], bool] = lambda _: True) -> list[tuple[str, str]]:
+        """Forgets what all readers of these logs have; returns those that were cut off, as stream and reader."""
+        chosen = [(stream, served) for stream, served in list(self._logs.items()) if which(served.log)]
+        cut_off = [(stream, reader) for stream, served in chosen for reader in self._trim(stream, served)]
         with self._lock:
             for key in cut_off:
                 self._current[key] = next(self._numbers)
@@ -98,15 +98,20 @@ class Copies:
                 if key[0] == stream:
                     self._current[key] = next(self._numbers)
 
-    def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None:
-        self._served(acknowledgement.stream).acknowledged(
-            ReaderAcknowledged(
-                reader=acknowledgement.reader,
-                life=acknowledgement.life,
-                position=acknowledgement.position,
-                punctuations=acknowledgement.punctuations,
-            )
-        )
+    def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
+        """One that cannot be taken, because its stream is not there, holds up no other."""
+        refused: AnabranchError | None = None
+        for each in acknowledgements:
+            try:
+                self._served(each.stream).acknowledged(
+                    ReaderAcknowledged(
+                        reader=each.reader, life=each.life, position=each.position, punctuations=each.punctuations
+                    )
+                )
+            except (NodeUnreachable, StreamNotFound) as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
     def reserve_copy(self, reservation: CopyReservation) -> None:
         served = self._served(reservation.stream)

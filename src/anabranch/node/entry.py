@@ -132,8 +132,9 @@ class EntryPoint:
         with self._lock:
             self._handle(lane, CloseArrived(now_us=self._clock()), None)
 
-    def tick(self) -> None:
-        """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones.
+    def tick(self) -> float:
+        """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones. Returns the seconds
+        until there may be something to say again.
 
         While rows are turned away, or nobody was there to take them, no lane is silent: it could not speak. A CLOSE is
         for ever, so this must not be taken for the silence of its producer.
@@ -142,12 +143,21 @@ class EntryPoint:
         stopped = self._intake_stopped() is not None
         unheard = stopped or self._is_full() or now_us - self._ticked_us > limits.AWAY_US
         self._ticked_us = now_us
+        again_s = limits.LOOK_S
         for name, slot in self._slots.items():
             with self._lock:
                 if unheard:
                     slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
                 if not stopped:
                     self._handle(name, ClockTicked(now_us=self._clock()), None)
+                due_s = self._due_s(slot, now_us)
+                again_s = again_s if due_s is None else min(again_s, due_s)
+        return max(again_s, limits.SOONEST_S)
+
+    def _due_s(self, slot: _LaneSlot, now_us: int) -> float | None:
+        """The seconds until the lane may have something to say by itself."""
+        due_us = slot.lane.due_us(slot.state)
+        return None if due_us is None else (due_us - now_us) / 1_000_000
 
     # --- carrying out ----------------------------------------------------------------------------------------------
 

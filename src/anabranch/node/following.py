@@ -1,8 +1,8 @@
 """Follows one copy of a stream on another node, into the inlet of this one, for as long as it takes.
 
-Threads of its own for each copy: a slow or silent one holds up nobody. Whatever ends the connection, the copy is asked
-again, from where the inlet is. What the inlet holds is acknowledged after its transaction, beside the reading: a copy
-far away would otherwise send one piece for each round trip. Of several acknowledgements only the latest is sent.
+A thread of its own for each copy: a slow or silent one holds up nobody. Whatever ends the connection, the copy is asked
+again, from where the inlet is. What the inlet holds is acknowledged after its transaction, beside the reading
+(``acknowledger``): a copy far away would otherwise send one piece for each round trip.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any, Final
 
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
+from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.turns import Hold, at_once
 from anabranch.transport.client import Client, CopyStream
@@ -23,9 +23,6 @@ from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
 from anabranch.transport.retry import BACKOFF_S
 
 _log: Final = logging.getLogger(__name__)
-
-ACKNOWLEDGE_S: Final = 0.1
-"""How often a copy is told what is held: it need not know of every piece."""
 
 
 class CopyFollower:
@@ -36,6 +33,7 @@ class CopyFollower:
         self,
         inlet: JournalInlet,
         client: Client,
+        acknowledger: Acknowledger,
         *,
         copy: str,
         reader: str,
@@ -46,6 +44,7 @@ class CopyFollower:
         self.copy: Final = copy
         self._inlet = inlet
         self._client = client
+        self._acknowledger = acknowledger
         self._reader = reader
         self._life = life
         self._rebuild = rebuild
@@ -55,16 +54,10 @@ class CopyFollower:
         self._failure: AnabranchError | None = None
         self._held: Acknowledge | None = None
         self._told: Punctuations = {}
-        self._news = threading.Event()
-        name = f"copy {inlet.stream} of {copy}"
-        self._threads = [
-            threading.Thread(target=self._run, name=name, daemon=True),
-            threading.Thread(target=self._acknowledge, name=f"{name}, acknowledging", daemon=True),
-        ]
+        self._thread = threading.Thread(target=self._run, name=f"copy {inlet.stream} of {copy}", daemon=True)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
         self.close()
@@ -73,14 +66,28 @@ class CopyFollower:
     def close(self) -> None:
         """Ends the reading; ``join`` waits until it has ended."""
         self._stopping.set()
-        self._news.set()
         reading = self._reading
         if reading is not None:
             reading.close()
 
     def join(self) -> None:
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
+
+    def acknowledgement(self) -> CopyAcknowledgement | None:
+        """What the inlet holds of the copy now, and promises."""
+        held = self._held
+        if held is None:
+            return None
+        return CopyAcknowledgement(
+            stream=self._inlet.stream,
+            reader=self._reader,
+            life=self._life,
+            position=held.position,
+            punctuations=self._inlet.state.punctuations,
+        )
+
+    def acknowledged(self, said: CopyAcknowledgement) -> None:
+        self._told = said.punctuations
 
     def statistics(self) -> dict[str, Any]:
         known = self._inlet.state.copies.get(self.copy)
@@ -154,7 +161,7 @@ class CopyFollower:
                 self._failure = None
                 if not piece.rows.num_rows and piece.promises == promises:  # a sign of life
                     if self._inlet.state.punctuations != self._told:  # raised by another copy, maybe to a floor of this
-                        self._news.set()
+                        self._acknowledger.tell(self)
                     continue
                 promises = piece.promises
                 self._hold(piece, self._stopping.is_set)
@@ -167,29 +174,8 @@ class CopyFollower:
                         return came
                     if isinstance(action, Acknowledge):
                         self._held = action
-                        self._news.set()
+                        self._acknowledger.tell(self)
         return came
-
-    def _acknowledge(self) -> None:
-        while not self._stopping.is_set():
-            self._news.wait()
-            self._news.clear()
-            held = self._held
-            if held is None or self._stopping.is_set():
-                continue
-            punctuations = self._inlet.state.punctuations
-            acknowledgement = CopyAcknowledgement(
-                stream=self._inlet.stream,
-                reader=self._reader,
-                life=self._life,
-                position=held.position,
-                punctuations=punctuations,
-            )
-            # What cannot be said now is said with more after the next piece, and when the copy is asked again.
-            with suppress(AnabranchError):
-                self._client.acknowledge_copy(acknowledgement)
-                self._told = punctuations
-            self._stopping.wait(ACKNOWLEDGE_S)
 
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
         if origins != self._inlet.origins:

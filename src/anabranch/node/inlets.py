@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch import limits
+from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.neighbours import Neighbours
@@ -38,6 +39,7 @@ class Inlets:
         self._holds = holds
         self._inlets: dict[str, JournalInlet] = {}
         self._followers: dict[str, list[CopyFollower]] = {}
+        self._acknowledgers: dict[str, Acknowledger] = {}
         self._orphaned_since: float | None = None
 
     def __contains__(self, stream: str) -> bool:
@@ -54,6 +56,7 @@ class Inlets:
             follower = CopyFollower(
                 inlet,
                 self._neighbours.client(copy, address),
+                self._acknowledger(copy, address),
                 copy=copy,
                 reader=replica_reader(self._part.node),
                 life=self._life,
@@ -62,6 +65,13 @@ class Inlets:
             )
             followers.append(follower)
             follower.start()
+
+    def _acknowledger(self, copy: str, address: str) -> Acknowledger:
+        """Who tells this node what is held of all its copies."""
+        if copy not in self._acknowledgers:
+            made = self._acknowledgers[copy] = Acknowledger(copy, self._neighbours.client(copy, address))
+            made.start()
+        return self._acknowledgers[copy]
 
     def watch(self) -> None:
         """Called every now and then: a replica that no live copy can serve waits a little, and is then rebuilt."""
@@ -80,11 +90,12 @@ class Inlets:
             self._rebuild(f"It lacks what no copy that is there still has: {'; '.join(orphaned)}.")
 
     def stop(self) -> None:
-        followers = [each for all_ in self._followers.values() for each in all_]
-        for follower in followers:
-            follower.close()
-        for follower in followers:
-            follower.join()
+        running: list[CopyFollower | Acknowledger] = [each for all_ in self._followers.values() for each in all_]
+        running += self._acknowledgers.values()
+        for each in running:
+            each.close()
+        for each in running:
+            each.join()
 
     def alarms(self) -> dict[str, Any]:
         """Per stream of which copies differed: how often, and the latest."""

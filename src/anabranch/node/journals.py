@@ -7,7 +7,7 @@ way a range ends with its control row: the smallest punctuation at its end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -46,7 +46,7 @@ class Journals:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return cuts(self._streams.find(stream)[1], after_seq, to_seq, at_most)
 
-    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         return read_range(self._streams.find(request.stream)[1], self._origins(request.stream), request)
 
 
@@ -64,7 +64,7 @@ def cuts(log: Log, after_seq: int, to_seq: int, at_most: int) -> list[int]:
 
 def read_range(
     log: Log, origins: frozenset[str], request: JournalRequest
-) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
     """A range, and the schema of its rows."""
     stored = stored_schema(log.spec.schema)
     wanted = [name for name in request.columns if name != KIND]
@@ -79,7 +79,7 @@ def read_range(
 
 def _ending_with_control(
     log: Log, origins: frozenset[str], request: JournalRequest, wanted: Sequence[str] | None
-) -> Iterator[Rows | Control]:
+) -> Generator[Rows | Control, None, None]:
     """The segments as they are stored, or only what is wanted of them; then the control row."""
     punctuations: Mapping[str, int] = {}
     for segment in log.read(request.after_seq, request.to_seq):

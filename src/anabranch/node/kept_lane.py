@@ -5,16 +5,15 @@
     base/LANE            what was at the place before the first of them, without its rows
 
 Only what changed is written. Entries are read when they are needed: what is released and kept for a peer that is away
-takes no memory. The terms of entries lie together, as runs, because a new leader gives the same entries a new term.
+takes no memory.
 """
 
 from __future__ import annotations
 
 import json
-from bisect import bisect_right
 from typing import Any, Final
 
-from anabranch.core.shared_lane import Entry, LaneCopy
+from anabranch.core.shared_lane import LaneCopy
 from anabranch.errors import check
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -56,12 +55,9 @@ def load(store: Store, lane: str) -> Copy | None:
     if stored is None:
         return None
     facts: dict[str, Any] = json.loads(stored)
-    terms = [term for term, count in facts.pop("terms") for _ in range(count)]
-    sizes = store.sizes(_entry_prefix(lane))
-    check(len(sizes) == len(terms), f"Lane {lane!r} has {len(sizes)} entries with {len(terms)} terms.")
-    entries = tuple(
-        Entry(term, Held(key=key, size=size)) for term, (key, size) in zip(terms, sizes.items(), strict=True)
-    )
+    sizes, count = store.sizes(_entry_prefix(lane)), facts.pop("entries")
+    check(len(sizes) == count, f"Lane {lane!r} has {len(sizes)} entries, and should have {count}.")
+    entries = tuple(Held(key=key, size=size) for key, size in sizes.items())
     base = store.sizes(_base_key(lane)).get(_base_key(lane))
     return LaneCopy(**facts, entries=entries, base=None if base is None else Held(key=_base_key(lane), size=base))
 
@@ -87,13 +83,23 @@ def is_same(before: Copy, after: Copy) -> bool:
     if after is before:
         return True
     facts = (
-        (copy.term, copy.leader, copy.voted_for, copy.held, copy.trimmed, copy.released, copy.learns, copy.lives)
+        (
+            copy.term,
+            copy.leader,
+            copy.voted_for,
+            copy.held,
+            copy.trimmed,
+            copy.released,
+            copy.whole,
+            copy.learns,
+            copy.lives,
+        )
         for copy in (before, after)
     )
     if next(facts) != next(facts):
         return False
     pairs = zip(before.between(before.released, before.held), after.between(after.released, after.held), strict=True)
-    return all(old.term == new.term and old.content is new.content for old, new in pairs)
+    return all(old is new for old, new in pairs)
 
 
 def added_bytes(before: Copy, after: Copy) -> int:
@@ -101,13 +107,13 @@ def added_bytes(before: Copy, after: Copy) -> int:
     first = max(before.released, after.trimmed)
     lost = (*before.between(before.trimmed, min(after.trimmed, before.held)), *before.between(first, before.held))
     new = after.between(first, after.held)
-    return sum(entry.content.size for entry in new) - sum(entry.content.size for entry in lost)
+    return sum(entry.size for entry in new) - sum(entry.size for entry in lost)
 
 
 def _content(copy: Copy, place: int) -> Held | None:
     if not copy.trimmed < place <= copy.held:
         return None
-    return copy.entries[place - copy.trimmed - 1].content
+    return copy.entries[place - copy.trimmed - 1]
 
 
 def _facts(copy: Copy) -> bytes:
@@ -116,26 +122,15 @@ def _facts(copy: Copy) -> bytes:
             "term": copy.term,
             "leader": copy.leader,
             "voted_for": copy.voted_for,
-            "terms": _runs(copy),
+            "entries": len(copy.entries),
             "trimmed": copy.trimmed,
-            "trimmed_term": copy.trimmed_term,
             "released": copy.released,
+            "whole": copy.whole,
             "everywhere": copy.everywhere,
             "learns": copy.learns,
             "lives": dict(copy.lives),
         }
     ).encode()
-
-
-def _runs(copy: Copy) -> list[tuple[int, int]]:
-    """Terms with their numbers of entries. Terms never decrease from entry to entry, and there are few of them."""
-    runs, begin = [], 0
-    while begin < len(copy.entries):
-        term = copy.entries[begin].term
-        end = bisect_right(copy.entries, term, lo=begin, key=lambda entry: entry.term)
-        runs.append((term, end - begin))
-        begin = end
-    return runs
 
 
 def _facts_key(lane: str) -> str:

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from anabranch import limits
+from anabranch.core import elections
 from anabranch.core import shared_lane as lanes
+from anabranch.core.elections import Elections, Standing
 from anabranch.core.lane_state import LaneState
 from anabranch.core.shared_lane import Leading, SharedLane
 from anabranch.errors import check
@@ -40,16 +42,18 @@ class Sharing:
     """What an entry point must know to share lanes.
 
     ``token`` is that of the state directory. ``fed`` says that the feed of the source runs here, and nowhere else: it
-    takes its lanes along, also an owned one. ``wake`` is called with a peer that is to be told something; ``renew``
-    with a stream and times below which tuples will be missing in it; ``kept`` says which readers of a stream cannot go
-    on then; ``rebuild`` is called with the reason why this node cannot.
+    takes its lanes along, also an owned one. ``wake`` is called with a peer that is to be told something, and within
+    how many seconds; ``look`` with the seconds within which the lanes are to be looked after; ``renew`` with a stream
+    and times below which tuples will be missing in it; ``kept`` says which readers of a stream cannot go on then;
+    ``rebuild`` is called with the reason why this node cannot.
     """
 
     name: str
     peers: tuple[str, ...]
     token: str
     fed: bool
-    wake: Callable[[str], None]
+    wake: Callable[[str, float], None]
+    look: Callable[[float], None]
     renew: Callable[[str, Punctuations], None]
     kept: Callable[[str], Set[str]]
     rebuild: Callable[[str], None]
@@ -74,7 +78,8 @@ class Handled:
 
 
 class LaneReplica:
-    """``tell`` is called with a peer that is to be told of this lane. ``kept_bytes`` says what all lanes keep."""
+    """``tell`` is called with a peer that is to be told of this lane, and within how many seconds. ``kept_bytes`` says
+    what all lanes keep. ``speaks_every_us`` is how often the lane speaks by itself."""
 
     def __init__(
         self,
@@ -84,8 +89,9 @@ class LaneReplica:
         sharing: Sharing,
         *,
         clock: Callable[[], int],
-        tell: Callable[[str], None],
+        tell: Callable[[str, float], None],
         kept_bytes: Callable[[], int],
+        speaks_every_us: int | None,
     ) -> None:
         copy = kept_lane.load(store, name)
         check(copy is not None, f"Lane {name!r} of {source!r} is not in its store.")
@@ -107,14 +113,11 @@ class LaneReplica:
         """Places, and where the logs ended there; those of an earlier run are one."""
         self._unread_after = 0
         self.copy: Copy = copy
-        self.kept_bytes = sum(entry.content.size for entry in copy.entries)
-        self.leader_heard = False
-        """Whether a leader was heard of since the start, this one included."""
-        self._heard_s = time.monotonic()
-        """When a leader was last heard of, or one who may become it."""
-        self._asked_s = float("-inf")
-        """When a peer last asked to be taught."""
-        self._patience_s = _patience_s(first=copy.term == 0)
+        self.kept_bytes = sum(entry.size for entry in copy.entries)
+        self.closed = False
+        """Whether the lane has nothing more to say."""
+        self._elections = Elections(speaks_every_us)
+        self._watch = self._elections.begin(_now_us(), chance=random.random())
 
     # --- how it is -------------------------------------------------------------------------------------------------
 
@@ -130,12 +133,12 @@ class LaneReplica:
     @property
     def held_bytes(self) -> int:
         """What waits for a majority."""
-        return sum(entry.content.size for entry in self.copy.between(self.copy.released, self.copy.held))
+        return sum(entry.size for entry in self.copy.between(self.copy.released, self.copy.held))
 
     def state_at(self, place: int) -> LaneState:
         """The state of the lane after this place, which is not trimmed."""
         copy = self.copy
-        last = copy.entries[place - copy.trimmed - 1].content if place > copy.trimmed else copy.base
+        last = copy.entries[place - copy.trimmed - 1] if place > copy.trimmed else copy.base
         return LaneState() if last is None else self._read(last).state
 
     def statistics(self) -> dict[str, Any]:
@@ -152,28 +155,31 @@ class LaneReplica:
 
     # --- who leads -------------------------------------------------------------------------------------------------
 
-    def leader_is_silent(self) -> bool:
-        return not self.leader_heard or time.monotonic() - self._heard_s > limits.SILENT_S
+    def leader_lives(self) -> bool:
+        """Whether another one was heard to lead, lately."""
+        return self._elections.leader_lives(self._watch, _now_us())
 
-    def ask_to_lead(self) -> Handled:
-        """Once: while peers are asked already, nothing happens."""
-        return self.handle(lanes.LeadWanted()) if self._leading is None else Handled()
+    def client_came(self, *, takes_over: bool) -> None:
+        """Somebody wants to speak here; with ``takes_over``, whoever leads."""
+        self._notice(elections.ClientCame(_now_us(), takes_over))
 
-    def look_after(self, *, speaks: bool) -> Handled:
-        """Asks to lead, if somebody must and no one was heard of for long.
+    def look_after(self) -> float | None:
+        """Asks to lead, if somebody must and no leader is heard of. Returns the seconds until that may be the case."""
+        self._notice(elections.Looked(_now_us()))
+        due_us = self._elections.due_us(self._watch, self._standing())
+        return None if due_us is None else (due_us - _now_us()) / 1_000_000
 
-        Where the lane ``speaks`` for itself, somebody must let it; and somebody must finish what was begun, and teach.
-        """
-        now_s = time.monotonic()
-        wanted = speaks or now_s - self._asked_s < 2 * limits.SILENT_S or not self.is_settled
-        if self.leads or self.copy.learns or not wanted or now_s - self._heard_s <= self._patience_s:
-            return Handled()
-        self._heard_s, self._patience_s = now_s, _patience_s()
-        return self.handle(lanes.LeadWanted())
+    def _notice(self, event: elections.Event) -> None:
+        self._watch, asks = self._elections.handle(self._watch, self._standing(), event, chance=random.random())
+        if asks:
+            takes_over = self._elections.takes_over(self._watch, event.now_us)
+            self.handle(lanes.LeadWanted(takes_over=takes_over))
+        due_us = self._elections.due_us(self._watch, self._standing())
+        if due_us is not None and not isinstance(event, elections.Looked):
+            self._sharing.look((due_us - event.now_us) / 1_000_000)
 
-    def nobody_was_there(self) -> None:
-        """This process slept: the silence was its own."""
-        self._heard_s = time.monotonic()
+    def _standing(self) -> Standing:
+        return Standing.of(self.copy, self._leading, closed=self.closed)
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
@@ -188,9 +194,9 @@ class LaneReplica:
 
     # --- messages --------------------------------------------------------------------------------------------------
 
-    def has_to_say(self) -> bool:
-        """Whether peers are reminded of this lane."""
-        return self._leading is not None or self.copy.learns
+    def owes(self, peer: str) -> bool:
+        """Whether this peer is reminded of the lane."""
+        return self._rules.owes(self.copy, self._leading, peer)
 
     def message(self, peer: str, room: int) -> tuple[Message, int] | None:
         """What this peer is to be told now, with the bytes of its entries: as many as there is room for, but at least
@@ -203,18 +209,18 @@ class LaneReplica:
         message = action.message
         if not isinstance(message, lanes.StoreAsked):
             return message, 0
-        entries: list[lanes.Entry[bytes]] = []
+        entries: list[bytes] = []
         size = 0
         for entry in message.entries:
-            if entries and size + entry.content.size > room:
+            if entries and size + entry.size > room:
                 break
-            entries.append(lanes.Entry(entry.term, entry.content.read(self._store)))
-            size += entry.content.size
+            entries.append(entry.read(self._store))
+            size += entry.size
         cut = lanes.StoreAsked(
             sender=message.sender,
             term=message.term,
             after=message.after,
-            after_term=message.after_term,
+            began_with=message.began_with,
             entries=tuple(entries),
             released=message.released,
             counts=message.counts and len(entries) == len(message.entries),
@@ -226,20 +232,16 @@ class LaneReplica:
 
     def heard(self, message: Message, *, room: bool) -> Handled:
         """From a peer. Without room, one that asks to store counts on this one as little as if it were away."""
-        if isinstance(message, lanes.StoreAsked):
-            self._heard_s, self.leader_heard = time.monotonic(), True
-            if message.entries and not room:
-                return Handled()
-        elif isinstance(message, lanes.TeachAsked):
-            self._asked_s = time.monotonic()
+        if isinstance(message, lanes.StoreAsked) and message.entries and not room:
+            self._notice(elections.said_by(message, self.copy, _now_us()))
+            return Handled()
         handled = self.handle(_with_bodies(message))
-        if isinstance(message, lanes.VoteAsked) and self.copy.voted_for == message.sender:
-            self._heard_s = time.monotonic()  # whom it voted for has its time to lead
+        self._notice(elections.said_by(message, self.copy, _now_us()))
         leading = self._leading
         if isinstance(message, lanes.StoreAnswered) and leading is not None and leading.elected:
             lacks = leading.stored[message.sender] < self.copy.held  # there was no room for all
             if lacks:
-                self._tell(message.sender)
+                self._tell(message.sender, 0.0)
         return handled
 
     # --- the door --------------------------------------------------------------------------------------------------
@@ -250,14 +252,14 @@ class LaneReplica:
 
     def handle(self, event: lanes.Event[Held]) -> Handled:
         before, led = self.copy, self.leads
-        after, leading, actions = self._rules.handle(before, self._leading, event)
+        after, leading, actions = self._rules.handle(before, self._leading, event, led=self.leader_lives())
         after = self._forgetting(before, after)
         released: list[Decided] = []
         if not kept_lane.is_same(before, after):
             hole = any(isinstance(action, lanes.BeginAt) for action in actions)
             if hole and not self._leave_out(after):
                 return Handled()
-            released = [self._read(entry.content) for entry in after.between(before.released, after.released)]
+            released = [self._read(entry) for entry in after.between(before.released, after.released)]
             with self._store.transaction() as transaction:
                 kept_lane.save(transaction, self.name, before, after)
                 if hole and after.base is not None:
@@ -266,10 +268,10 @@ class LaneReplica:
                     self._append(transaction, decided)
             self.kept_bytes += kept_lane.added_bytes(before, after)
             for entry in after.between(before.released, after.released):
-                entry.content.leave_memory()
+                entry.leave_memory()
             self._note(after.released)
         self.copy, self._leading = after, leading
-        self._settle(led=led, news=after.released > before.released)
+        self._settle(news=after.released > before.released)
         answers = self._told(actions)
         return Handled(answers=answers, released=released, won=self.leads and not led, lost=led and not self.leads)
 
@@ -282,23 +284,19 @@ class LaneReplica:
             if isinstance(action.message, lanes.VoteAnswered | lanes.StoreAnswered):
                 answers.append(action.message)
             else:
-                self._tell(action.peer)
+                self._tell(action.peer, 0.0)
         return answers
 
-    def _settle(self, *, led: bool, news: bool) -> None:
-        """Who waits hears what became of it, and peers what was released."""
+    def _settle(self, *, news: bool) -> None:
+        """Who waits hears what became of it, and peers what was released: with the next entry, if one comes soon."""
         for waiting in self._waiting:
             if waiting.released is None and not self.leads:
                 waiting.released = False  # what is at its place may be another's entry
             elif waiting.released is None and waiting.place <= self.copy.released:
                 waiting.released = True
-        if self.leads:
-            self.leader_heard = True
-        elif led:
-            self._heard_s = time.monotonic()
         if self.leads and news:
             for peer in self._sharing.peers:
-                self._tell(peer)
+                self._tell(peer, limits.RELEASE_NEWS_S)
 
     def _append(self, transaction: Transaction, decided: Decided) -> None:
         for log, rows, promise_us in (
@@ -375,8 +373,8 @@ def _with_bodies(message: Message) -> lanes.Message[Held]:
         sender=message.sender,
         term=message.term,
         after=message.after,
-        after_term=message.after_term,
-        entries=tuple(lanes.Entry(entry.term, Held(body=entry.content)) for entry in message.entries),
+        began_with=message.began_with,
+        entries=tuple(Held(body=body) for body in message.entries),
         released=message.released,
         counts=message.counts,
         everywhere=message.everywhere,
@@ -385,7 +383,6 @@ def _with_bodies(message: Message) -> lanes.Message[Held]:
     )
 
 
-def _patience_s(*, first: bool = False) -> float:
-    """How long a leader may be silent; where none is known, only until one would have said so."""
-    least_s = limits.HEARTBEAT_S if first else limits.SILENT_S
-    return least_s * random.uniform(1, 2)
+def _now_us() -> int:
+    """By a clock that nobody sets."""
+    return time.monotonic_ns() // 1_000

@@ -44,7 +44,7 @@ from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
-from anabranch.node.housekeeper import NEVER, Housekeeper
+from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
 from anabranch.node.lane_replica import Sharing
@@ -58,7 +58,7 @@ from anabranch.node.settings import NodeSettings
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.spark_host import Say, SparkHost, spark_settings
-from anabranch.node.stages import StageRunner
+from anabranch.node.stages import WATCH_S, StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
 from anabranch.node.synchronizing import Synchronizing
@@ -83,7 +83,6 @@ from anabranch.transport.ports import (
 from anabranch.transport.server import FlightServer
 
 _WATCH_EVERY_S: Final = 0.1
-_TRIM_EVERY_S: Final = 1.0
 _SAY_AGAIN_S: Final = 1.0
 
 
@@ -171,8 +170,10 @@ class Node:
             self._directory, part, self._streams.stores, reserve_bytes=reserve, failure=self._why_no_help
         )
         self._housekeeper = Housekeeper()
+        self._ticks: dict[str, Due] = {}
         self._housekeeping: threading.Thread | None = None
         self._housekeeping_error: AnabranchError | None = None
+        self._trim_all_at = float("-inf")
         self._rebuild_reason: str | None = None
         self._intake_stopped: str | None = None
 
@@ -334,6 +335,7 @@ class Node:
                 token=self._directory.life,
                 fed=source.feed is not None and source.name in self.part.feeds,
                 wake=self._peers.wake,
+                look=partial(self._look_within, source.name),
                 renew=self._streams.renew,
                 kept=self._streams.kept_readers,
                 rebuild=self._needs_rebuild,
@@ -542,8 +544,8 @@ class Node:
     # --- housekeeping ----------------------------------------------------------------------------------------------
 
     def _keep_house(self) -> None:
-        for entry in self._entries.values():
-            self._housekeeper.add(partial(self._tick, entry))
+        for name, entry in self._entries.items():
+            self._ticks[name] = self._housekeeper.add(partial(self._tick, entry))
         for chore in (self._watch_stages, self._trim, self._watch_rebuild):
             self._housekeeper.add(chore)
         try:
@@ -553,39 +555,51 @@ class Node:
             self._housekeeping_error = error if isinstance(error, AnabranchError) else ours
 
     def _tick(self, entry: EntryPoint) -> float:
-        self._attempt(entry.tick)
-        return _WATCH_EVERY_S
+        try:
+            return entry.tick()
+        except DiskFull as error:
+            self._intake_stopped = str(error)
+            return limits.LOOK_S
+
+    def _look_within(self, source: str, seconds: float) -> None:
+        """The lanes of a source have to be looked after soon. The housekeeper begins with all of them."""
+        tick = self._ticks.get(source)
+        if tick is not None:
+            tick.within(seconds)
 
     def _watch_stages(self) -> float:
         if self._spark is None:
             return NEVER
         self._spark.tell_messages()
-        if self._ready.is_set() and self._spark.is_up:  # before that, who starts the stages watches them
-            for runner in self._runners.values():
-                runner.watch(self._streams.say_punctuations)
-        return _WATCH_EVERY_S
+        if not self._ready.is_set() or not self._spark.is_up:  # until then who starts the stages watches them
+            return _WATCH_EVERY_S
+        return min((runner.watch(self._streams.say_punctuations) for runner in self._runners.values()), default=WATCH_S)
 
     def _trim(self) -> float:
         self._watch_disk()
         if self._opened.is_set():
-            self._attempt(lambda: self._streams.trim(list(self._runners.values())))
+            self._trim_streams()
             self._inlets.watch()
             self._snapshots.expire()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
     def _watch_rebuild(self) -> float:
         if self._ready.is_set() and self._rebuild_reason is not None:
             self._housekeeper.stop()
             self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
             self._rebuilding.start()
-        return _TRIM_EVERY_S
+        return limits.TRIM_EVERY_S
 
-    def _attempt(self, step: Callable[[], None]) -> None:
+    def _trim_streams(self) -> None:
         """A full disk must not end the housekeeper: intake stops, and it tries again."""
+        only_large = time.monotonic() < self._trim_all_at
         try:
-            step()
+            self._streams.trim(list(self._runners.values()), only_large=only_large)
         except DiskFull as error:
             self._intake_stopped = str(error)
+            return
+        if not only_large:
+            self._trim_all_at = time.monotonic() + limits.TRIM_ALL_EVERY_S
 
     def _watch_disk(self) -> None:
         if not self._disk_is_low():

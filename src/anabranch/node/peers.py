@@ -3,7 +3,8 @@
 One thread for each peer writes letters, one at a time: all that there is to say about all lanes, and the next when it
 is answered. So pushes that come while a letter is under way travel together in the next, and a peer that is slow or
 away holds up nobody who has a majority without it. A letter is written when there are news, and twice a second as a
-reminder, which is also what finds a peer again that was away.
+reminder while anything is owed to the peer or by it, which is also what finds one again that was away. Where all have
+everything, nothing is said.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any, Final
 from anabranch import limits
 from anabranch.core.roll_call import Roll
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
+from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.part import Part
 from anabranch.node.shared_entry import SharedEntryPoint
@@ -59,10 +61,10 @@ class Peers:
         for writer in self._writers.values():
             writer.join()
 
-    def wake(self, peer: str) -> None:
+    def wake(self, peer: str, within_s: float) -> None:
         writer = self._writers.get(peer)
         if writer is not None:
-            writer.wake()
+            writer.wake(within_s)
 
     def failure(self) -> AnabranchError | None:
         """Why letters are written no more."""
@@ -124,10 +126,12 @@ class _LetterWriter:
         self._peer = peer
         self._client = client
         self._entries = entries
-        self._news = threading.Event()
-        self._again = threading.Event()
-        self._stopping = threading.Event()
+        self._housekeeper = Housekeeper()
+        self._letter = self._housekeeper.add(self._write_or_wait)
         self._failure: AnabranchError | None = None
+        self._tries = 0
+        self._reminded_s = float("-inf")
+        """When a letter was last a reminder, too."""
         self.broken: AnabranchError | None = None
         self._thread = threading.Thread(target=self._run, name=f"letters to {peer}", daemon=True)
 
@@ -135,20 +139,21 @@ class _LetterWriter:
         self._thread.start()
 
     def close(self) -> None:
-        self._stopping.set()
-        self._again.set()
-        self._news.set()
+        self._housekeeper.stop()
 
     def join(self) -> None:
         """A call to a peer that hangs is left to itself."""
         self._thread.join(STOP_S)
 
-    def wake(self) -> None:
-        self._news.set()
+    def wake(self, within_s: float) -> None:
+        """There are news. One that is away hears them when it is back."""
+        if self._failure is None:
+            self._letter.within(within_s)
 
     def try_again(self) -> None:
         """The peer has been heard: it need not be waited for any longer."""
-        self._again.set()
+        if self._failure is not None:
+            self._letter.now()
 
     def statistics(self) -> dict[str, Any]:
         failure = self._failure
@@ -156,44 +161,43 @@ class _LetterWriter:
 
     def _run(self) -> None:
         try:
-            self._write_letters()
+            self._housekeeper.run()
         except InvariantBroken as error:
             self.broken = error
         except Exception as error:  # who writes no letters looks alive and is not: tell it, and end
             self.broken = InvariantBroken(f"Letters to {self._peer} failed: {error!r}.", remedy="Please report this.")
 
-    def _write_letters(self) -> None:
-        tries = 0
-        reminded = float("-inf")
-        while not self._stopping.is_set():
-            due_s = reminded + limits.HEARTBEAT_S - time.monotonic()
-            if due_s > 0:
-                self._news.wait(due_s)
-            self._news.clear()
-            reminder = time.monotonic() - reminded >= limits.HEARTBEAT_S
-            if reminder:
-                reminded = time.monotonic()
-            try:
-                self._greet()
-                self._write(reminder=reminder)
-                self._failure, tries = None, 0
-            except InvariantBroken:
-                raise
-            except AnabranchError as error:
-                if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
-                    _log.warning("Entry point %s cannot be told anything: %s", self._peer, error)
-                self._failure = error
-                self._again.clear()
-                self._again.wait(0 if self._stopping.is_set() else BACKOFF_S[min(tries, len(BACKOFF_S) - 2)])
-                tries += 1
-                reminded = float("-inf")
+    def _write_or_wait(self) -> float:
+        """Returns the seconds until the next reminder, or until an absent peer is looked for again."""
+        now_s = time.monotonic()
+        reminder = now_s - self._reminded_s >= limits.HEARTBEAT_S
+        self._reminded_s = now_s if reminder else self._reminded_s
+        try:
+            begins = self._greet()
+            self._write(reminder=reminder)
+        except InvariantBroken:
+            raise
+        except AnabranchError as error:
+            if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
+                _log.warning("Entry point %s cannot be told anything: %s", self._peer, error)
+            self._failure, self._reminded_s = error, float("-inf")
+            self._tries += 1
+            return BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1) - 1]
+        self._failure, self._tries = None, 0
+        if begins or any(entry.owes(self._peer) for entry in self._entries.values()):
+            return max(0.0, self._reminded_s + limits.HEARTBEAT_S - time.monotonic())
+        return NEVER
 
-    def _greet(self) -> None:
+    def _greet(self) -> bool:
+        """Whether it had to: as long as an entry point has not begun, it says so again."""
+        begins = False
         for source, entry in self._entries.items():
             says = entry.greets(self._peer)
             if says is not None:
+                begins = True
                 greeting = Greeting(source=source, form=entry.form, name=self._name, met=says)
                 entry.answered(self._peer, self._client.greet(greeting))
+        return begins
 
     def _write(self, *, reminder: bool) -> None:
         letter = [

@@ -11,7 +11,6 @@ One lock for all lanes of the source, as in any entry point; who waits for its p
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -92,7 +91,6 @@ class SharedEntryPoint(EntryPoint):
         self._changed = threading.Condition(self._lock)
         self._due: dict[str, set[str]] = {peer: set() for peer in sharing.peers}
         """Per peer, the lanes of which it is to be told."""
-        self._looked_s = time.monotonic()
         self._replicas: dict[str, LaneReplica] = {}
         self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
         if self._beginnings.has_begun:
@@ -100,13 +98,13 @@ class SharedEntryPoint(EntryPoint):
 
     def _open_lanes(self) -> None:
         self._replicas = {name: self._open_lane(name) for name in self.source.lanes}
-        for name, replica in self._replicas.items():
-            self._slots[name].state = replica.state_at(replica.copy.released)
+        for replica in self._replicas.values():
+            self._set_state(replica, replica.state_at(replica.copy.released))
 
     def _open_lane(self, name: str) -> LaneReplica:
-        def tell(peer: str) -> None:
+        def tell(peer: str, within_s: float) -> None:
             self._due[peer].add(name)
-            self._sharing.wake(peer)
+            self._sharing.wake(peer, within_s)
 
         return LaneReplica(
             self.source.name,
@@ -116,6 +114,7 @@ class SharedEntryPoint(EntryPoint):
             clock=self._clock,
             tell=tell,
             kept_bytes=lambda: sum(replica.kept_bytes for replica in self._replicas.values()),
+            speaks_every_us=self._slots[name].lane.rules.speaks_every_us,
         )
 
     def close(self) -> None:
@@ -177,7 +176,7 @@ class SharedEntryPoint(EntryPoint):
         if appends or begins_session:
             decided = self._decided(replica.name, state, appends[0] if appends else None, rows)
             self._follow_up(replica, replica.enter(decided))
-        slot.state = state
+        self._set_state(replica, state)
         return next((a for a in actions if isinstance(a, Answer | AnswerRegistration)), None)
 
     def _decided(self, name: str, state: LaneState, action: Action | None, rows: pa.RecordBatch | None) -> Decided:
@@ -203,8 +202,8 @@ class SharedEntryPoint(EntryPoint):
     def _wait_lead(self, name: str, event: Event) -> LaneReplica:
         """The lane, when this entry point leads it, or has waited for it long enough.
 
-        A producer that registers takes its lane along, and a feed any lane. Anybody else is sent to who leads; if that
-        one is silent, this entry point asks to lead in its place.
+        A producer that registers takes its lane along, and a feed any lane. Anybody else is sent to who leads; if
+        nobody was heard to lead, this entry point asks to, and finds out whether somebody does.
         """
         replica = self._replicas.get(name)
         if replica is None:
@@ -214,11 +213,16 @@ class SharedEntryPoint(EntryPoint):
         registers = isinstance(event, ProducerRegistered)
         takes_along = registers and (name != OWNED_LANE or self._sharing.fed)
         speaks_here = registers or name == OWNED_LANE or isinstance(event, CloseArrived)
-        may_ask = takes_along or (speaks_here and replica.leader_is_silent())
+        may_ask = takes_along or (speaks_here and not replica.leader_lives())
         if replica.copy.learns or not may_ask:
             raise self._not_leading(name)
-        self._follow_up(replica, replica.ask_to_lead())
-        self._changed.wait_for(lambda: replica.leads or self._stopping(), limits.LEAD_WAIT_S)
+        replica.client_came(takes_over=takes_along)
+
+        def is_clear() -> bool:
+            another_leads = not takes_along and replica.leader_lives()
+            return replica.leads or another_leads or self._stopping()
+
+        self._changed.wait_for(is_clear, limits.LEAD_WAIT_S)
         return replica
 
     def _not_leading(self, name: str) -> NotLeading:
@@ -261,7 +265,7 @@ class SharedEntryPoint(EntryPoint):
     def _wait_released(self, replica: LaneReplica) -> None:
         waiting = replica.wait_from_now()
         try:
-            self._changed.wait_for(lambda: waiting.released is not None or self._stopping(), limits.LEAD_WAIT_S)
+            self._changed.wait_for(lambda: waiting.released is not None or self._stopping(), limits.RELEASE_WAIT_S)
         finally:
             replica.wait_no_more(waiting)
         if not waiting.released:
@@ -273,29 +277,28 @@ class SharedEntryPoint(EntryPoint):
 
     # --- the clock -------------------------------------------------------------------------------------------------
 
-    def tick(self) -> None:
-        """Who leads lets its lanes speak for themselves; who has heard of no leader for long asks to lead.
+    def tick(self) -> float:
+        """Who leads lets its lanes speak for themselves; who misses a leader asks to lead.
 
         A lane of which something waits for a majority says nothing more by itself, and nobody's silence counts there.
         """
-        now_us, now_s = self._clock(), time.monotonic()
+        now_us = self._clock()
         stopped = self._intake_stopped() is not None
         unheard = stopped or self._is_full() or now_us - self._ticked_us > limits.AWAY_US
-        slept = now_s - self._looked_s > limits.SILENT_S
-        self._ticked_us, self._looked_s = now_us, now_s
+        self._ticked_us = now_us
+        again_s = limits.LOOK_S
         for name, replica in list(self._replicas.items()):
             with self._lock:
-                if slept:
-                    replica.nobody_was_there()
-                if not replica.leads:
-                    speaks = name == OWNED_LANE or self.source.silence_us is not None
-                    self._follow_up(replica, replica.look_after(speaks=speaks))
-                    continue
-                if unheard or not replica.is_settled:
-                    slot = self._slots[name]
-                    slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
-                if replica.is_settled and not stopped:
-                    self._decide(replica, ClockTicked(now_us=now_us), None)
+                slot = self._slots[name]
+                due_s = replica.look_after()
+                if replica.leads:
+                    if unheard or not replica.is_settled:
+                        slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
+                    if replica.is_settled and not stopped:
+                        self._decide(replica, ClockTicked(now_us=now_us), None)
+                    due_s = self._due_s(slot, now_us)
+                again_s = again_s if due_s is None else min(again_s, due_s)
+        return max(again_s, limits.SOONEST_S)
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
@@ -304,7 +307,7 @@ class SharedEntryPoint(EntryPoint):
         with self._lock:
             names, self._due[peer] = self._due[peer], set()
             if reminder:
-                names |= {name for name, replica in self._replicas.items() if replica.has_to_say()}
+                names |= {name for name, replica in self._replicas.items() if replica.owes(peer)}
             told: list[tuple[str, Message]] = []
             room = limits.LETTER_BYTES
             for name in sorted(names):
@@ -317,8 +320,13 @@ class SharedEntryPoint(EntryPoint):
                     told.append((name, message))
                     room -= size
             if self._due[peer]:
-                self._sharing.wake(peer)
+                self._sharing.wake(peer, 0.0)
             return told
+
+    def owes(self, peer: str) -> bool:
+        """Whether this peer is to be reminded of anything."""
+        with self._lock:
+            return any(replica.owes(peer) for replica in self._replicas.values())
 
     def heard(self, name: str, message: Message) -> list[Message]:
         """From a peer. What is answered is durable."""
@@ -330,16 +338,21 @@ class SharedEntryPoint(EntryPoint):
             self._follow_up(replica, handled)
             return handled.answers
 
+    def _set_state(self, replica: LaneReplica, state: LaneState) -> None:
+        self._slots[replica.name].state = state
+        replica.closed = state.closed
+
     def _follow_up(self, replica: LaneReplica, handled: Handled) -> None:
         """Who begins to lead goes on from the last entry; who follows shows what is released."""
         slot = self._slots[replica.name]
         if handled.won:
             state = replica.state_at(replica.copy.held)
-            slot.state, _ = slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))
+            self._set_state(replica, slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))[0])
+            self._sharing.look(0.0)
         elif handled.lost:
-            slot.state = replica.state_at(replica.copy.released)
+            self._set_state(replica, replica.state_at(replica.copy.released))
         elif handled.released and not replica.leads:
-            slot.state = handled.released[-1].state
+            self._set_state(replica, handled.released[-1].state)
         for decided in handled.released:
             self._count_released(decided)
         self._changed.notify_all()

@@ -40,6 +40,9 @@ _HEADER: Final = (TID, STIME, ORIGIN)
 _BROKEN: Final = (InvariantBroken, StateError)
 """Errors that trying again cannot mend."""
 
+WATCH_S: Final = 1.0
+"""How often a query is asked whether it still runs: each time is a call into the JVM."""
+
 _NEXT_START: Final = "The next start tries it again."
 _CHANGE: Final = (
     "A row that cannot be computed needs an expression that allows for it (try_divide, "
@@ -159,17 +162,18 @@ class StageRunner:
         with self._logging:
             return self._life
 
-    def watch(self, journal_punctuation: Callable[[str], None]) -> None:
-        """Called every now and then: starts a query again that has ended by itself."""
+    def watch(self, journal_punctuation: Callable[[str], None]) -> float:
+        """Starts a query again that has ended by itself. Returns the seconds after which to look again."""
         if self._run.running or self.failed is not None or self._stopping():
-            return
+            return WATCH_S
         if self._spark_has_died():  # who started it starts another one
-            return
+            return WATCH_S
         if not self._failure_noted:
             error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
             self._note_failure(error)
         if time.monotonic() >= self._next_try and self.failed is None:
             self._start_again(journal_punctuation)
+        return min(WATCH_S, max(0.0, self._next_try - time.monotonic()))
 
     def _start_again(self, journal_punctuation: Callable[[str], None]) -> None:
         try:

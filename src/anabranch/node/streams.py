@@ -28,7 +28,7 @@ from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
 from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.synchronizing import Synchronizing
-from anabranch.node.trimming import trim_log
+from anabranch.node.trimming import is_large, trim_log
 from anabranch.node.writing import writer_readers
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import all_origins
@@ -209,9 +209,12 @@ class Streams:
         with store.transaction() as transaction:
             transaction.append(stream, None, {}, now_us=self._clock(), force=True)
 
-    def trim(self, runners: Sequence[StageRunner]) -> None:
-        """Stores what the stages have acknowledged, and lets every log forget what nobody needs."""
+    def trim(self, runners: Sequence[StageRunner], *, only_large: bool = False) -> None:
+        """Stores what the stages have acknowledged, and lets every log forget what nobody needs; or those logs that
+        cannot wait until all are trimmed."""
         for name, (store, log) in list(self.logs.items()):
+            if only_large and not is_large(log):
+                continue
             readers = [runner for runner in runners if name in runner.stage.inputs]
             acknowledged = {
                 stage_reader(runner.stage.name): runner.acknowledged[name]
@@ -228,7 +231,7 @@ class Streams:
             # can come that begins the next: the log would be full for ever.
             if log.is_full() and any(runner.keeps_read_rows(name) for runner in readers):
                 self.say_punctuations(name)
-        self.copies.trim()
+        self.copies.trim(is_large if only_large else lambda _: True)
 
     def _age_us(self) -> int:
         """The time by which rows grow old. A clock that is set forward must not make all of them old at once."""

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import Final
 
+from anabranch import limits
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 
 ROUNDS: Final = 100
 """Transactions of one trim: 25,600 segments a second, more than a node can take in."""
+
+
+def is_large(log: Log) -> bool:
+    """Whether a log must be trimmed soon: it takes room, or is on its way to its limit."""
+    return log.bytes() >= min(limits.TRIM_SOON_BYTES, log.spec.limit_bytes // 4)
 
 
 def trim_log(store: Store, log: Log, *, keep: Set[str], now_us: int) -> None:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
+from anabranch.core import elections
 from anabranch.core import shared_lane as lanes
+from anabranch.core.elections import Standing
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
 from anabranch.sim.owning import Owning, Said
@@ -18,9 +20,8 @@ from anabranch.sim.world import MS
 
 Copy = LaneCopy[say.Pushed]
 
-SILENT_US: Final = 2_000 * MS
-"""How long a leader may be silent, at least, before somebody asks to lead in its place."""
-
+LOOK_US: Final = 500 * MS
+"""How often an entry point looks after its lanes, whatever happens."""
 
 UNRELEASED: Final = 8
 """Entries of plain clients at most that wait for a majority; who says more is not answered."""
@@ -43,7 +44,7 @@ class Entering:
             process,
             role,
             protocol,
-            lead=lambda origin: self._about_lane(origin, lanes.LeadWanted()),
+            lead=lambda origin: self._client_came(origin, takes_over=False),
             enter=self._enter,
         )
         self.forget()
@@ -54,24 +55,19 @@ class Entering:
         self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
-        self._heard_us = dict.fromkeys(self._role.lanes, self._process.world.now_us)
-        """When a leader was last heard of, or one who may become it."""
-        self._candidate_us: dict[str, int] = {}
-        """When it last asked to lead."""
-        self._asked_us: dict[str, int] = {}
-        """When a peer last asked to be taught."""
+        self._elections = self._protocol.elections()
+        self._watches = {
+            origin: self._elections.begin(self._process.world.now_us, chance=self._process.world.random.random())
+            for origin in self._role.lanes
+        }
         self._held_back: set[str] = set()
         """The lanes whose next entry is beyond the horizon."""
 
-    def heard(self, origin: str, message: lanes.Event[say.Pushed]) -> None:
+    def heard(self, origin: str, message: lanes.Message[say.Pushed]) -> None:
         """From a peer."""
-        if isinstance(message, lanes.StoreAsked):
-            self._heard_us[origin] = self._process.world.now_us
-        elif isinstance(message, lanes.TeachAsked):
-            self._asked_us[origin] = self._process.world.now_us
         self._about_lane(origin, message)
-        if isinstance(message, lanes.VoteAsked) and self._process.memory.lanes[origin].voted_for == message.sender:
-            self._heard_us[origin] = self._process.world.now_us  # whom it voted for has its time to lead
+        copy = self._process.memory.lanes[origin]
+        self._notice(origin, elections.said_by(message, copy, self._process.world.now_us))
 
     def registered(self, producer: str, origin: str) -> None:
         if self._process.memory.lanes[origin].learns:
@@ -82,7 +78,7 @@ class Entering:
         if leading is not None and leading.elected:
             self._welcome(origin)
         else:
-            self._about_lane(origin, lanes.LeadWanted())
+            self._client_came(origin, takes_over=True)
 
     def _welcome(self, origin: str) -> None:
         producer = self._producers.get(origin)
@@ -119,13 +115,10 @@ class Entering:
                 self._process.memory.tapes[self._role.lanes[origin]]
             ):
                 self._owning.heard(client, said)
-        elif not copy.learns and not isinstance(said, say.Say) and self._nobody_leads(origin, copy):
+        elif not copy.learns and not isinstance(said, say.Say) and not self._leader_lives(origin):
             self._owning.ask_to_lead(client, said)
         else:
             self._process.send(client, say.Refused(origin=origin))
-
-    def _nobody_leads(self, origin: str, copy: Copy) -> bool:
-        return copy.term == 0 or self._process.world.now_us - self._heard_us[origin] > SILENT_US
 
     def _holds_back(self, origin: str, said: say.Say) -> bool:
         if self._role.horizon_us is None:
@@ -155,10 +148,10 @@ class Entering:
 
     def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
         """One transaction: the copy of the lane, and the log with what is released of it."""
-        if isinstance(event, lanes.LeadWanted):
-            self._candidate_us[origin] = self._process.world.now_us
         before = self._process.memory.lanes[origin]
-        after, self._leading[origin], actions = self._shared[origin].handle(before, self._leading[origin], event)
+        after, self._leading[origin], actions = self._shared[origin].handle(
+            before, self._leading[origin], event, led=self._leader_lives(origin)
+        )
         after = self._forgetting(before, after)
         if after is before and not actions:
             return
@@ -170,19 +163,22 @@ class Entering:
         if any(isinstance(action, lanes.BeginAt) for action in actions):
             disk = disk.with_tape(self._left_out(disk.tapes[source], origin, after))
         for entry in after.between(before.released, after.released):
-            pushed = entry.content
-            raised = {origin: pushed.promise_us} if pushed.promise_us else {}
-            disk = disk.with_tape(disk.tapes[source].append(pushed.tuples, raised))
+            raised = {origin: entry.promise_us} if entry.promise_us else {}
+            disk = disk.with_tape(disk.tapes[source].append(entry.tuples, raised))
 
         def carry_out() -> None:
             for action in actions:
                 match action:
                     case lanes.Tell():
+                        if isinstance(action.message, lanes.VoteAsked) and not action.message.trial:
+                            takes_over = action.message.takes_over
+                            self._process.observer.campaigned(origin, action.message.term, takes_over=takes_over)
                         self._process.send(action.peer, say.BetweenEntryPoints(origin=origin, message=action.message))
                     case lanes.Lead():
                         self._process.tell(f"leads {origin} in term {action.term}")
                         self._welcome(origin)
                     case lanes.StepDown():
+                        self._process.observer.stepped_down(self._process.name, origin, action.term)
                         producer = self._producers.pop(origin, None)
                         if producer is not None:
                             self._process.send(producer, say.Refused(origin=origin))
@@ -227,37 +223,45 @@ class Entering:
         incarnation = f"{self._process.memory.life}+{self._process.world.now_us}"
         return tape.with_hole(incarnation, {origin: copy.base.top_us + 1}).append((), {origin: copy.base.promise_us})
 
+    # --- who leads -------------------------------------------------------------------------------------------------
+
     def look_after(self) -> None:
-        """A leader reminds its peers, and who learns asks them to teach it; who holds something of a leader that is
-        silent, or was asked to teach, asks to lead in its place, and again in the next term if it is not heard."""
-        for origin, leading in self._leading.items():
-            copy = self._process.memory.lanes[origin]
-            silent_us = self._process.world.now_us - self._heard_us.get(origin, 0)
-            if leading is not None and not leading.elected and self._asked_in_vain(origin):
-                self._about_lane(origin, lanes.LeadWanted())
-            elif leading is not None or copy.learns:
-                for peer in self._role.peers:
+        """Peers are reminded of what they are owed, and a leader that is missed is replaced."""
+        for origin in self._role.lanes:
+            self._look(origin)
+            copy, leading = self._process.memory.lanes[origin], self._leading[origin]
+            for peer in self._role.peers:
+                if self._shared[origin].owes(copy, leading, peer):
                     self._about_lane(origin, lanes.PeerReachable(peer=peer))
-            elif self._wants_a_leader(origin, copy) and silent_us > SILENT_US + self._process.world.random.randrange(
-                SILENT_US
-            ):
-                self._heard_us[origin] = self._process.world.now_us
-                self._about_lane(origin, lanes.LeadWanted())
 
-    def _asked_in_vain(self, origin: str) -> bool:
-        """Whether it has asked to lead for so long that the votes of this term may be split."""
-        asked_us = self._process.world.now_us - self._candidate_us[origin]
-        return asked_us > SILENT_US and asked_us > SILENT_US + self._process.world.random.randrange(SILENT_US)
+    def _look(self, origin: str) -> None:
+        self._notice(origin, elections.Looked(self._process.world.now_us))
 
-    def _wants_a_leader(self, origin: str, copy: Copy) -> bool:
-        asked_us = self._asked_us.get(origin)
-        asked_lately = asked_us is not None and self._process.world.now_us - asked_us < SILENT_US
-        return copy.held > copy.released or asked_lately
+    def _client_came(self, origin: str, *, takes_over: bool) -> None:
+        self._notice(origin, elections.ClientCame(self._process.world.now_us, takes_over))
+
+    def _notice(self, origin: str, event: elections.Event) -> None:
+        world = self._process.world
+        watch, asks = self._elections.handle(
+            self._watches[origin], self._standing(origin), event, chance=world.random.random()
+        )
+        self._watches[origin] = watch
+        if asks:
+            self._about_lane(origin, lanes.LeadWanted(takes_over=self._elections.takes_over(watch, world.now_us)))
+        due_us = self._elections.due_us(watch, self._standing(origin))
+        if due_us is not None and due_us - world.now_us < LOOK_US:
+            self._process.later(due_us - world.now_us, lambda: self._look(origin))
+
+    def _standing(self, origin: str) -> Standing:
+        return Standing.of(self._process.memory.lanes[origin], self._leading[origin])
+
+    def _leader_lives(self, origin: str) -> bool:
+        return self._elections.leader_lives(self._watches[origin], self._process.world.now_us)
 
 
 def _last(copy: Copy) -> say.Pushed | None:
     """What stands at the last place of a lane."""
-    return copy.entries[-1].content if copy.entries else copy.base
+    return copy.entries[-1] if copy.entries else copy.base
 
 
 def _after(last: say.Pushed | None, entry: say.Pushed) -> say.Pushed:
@@ -269,7 +273,7 @@ def _after(last: say.Pushed | None, entry: say.Pushed) -> say.Pushed:
 def _same_but_for_what_is_kept(before: Copy, after: Copy) -> bool:
     """Whether nothing is lost if this is forgotten: how far all have released is heard again."""
     one, other = (
-        (copy.term, copy.leader, copy.voted_for, copy.held, copy.released, copy.learns, copy.lives)
+        (copy.term, copy.leader, copy.voted_for, copy.held, copy.released, copy.whole, copy.learns, copy.lives)
         for copy in (before, after)
     )
     return one == other

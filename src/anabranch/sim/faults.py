@@ -22,6 +22,7 @@ class Fault(Enum):
     CRASH = "crash"
     DISK_LOSS = "disk loss"
     PAUSE = "pause"
+    STARVED = "starved"
     SLOW_NODE = "slow node"
     BROKEN_CONNECTION = "broken connection"
     CUT = "cut"
@@ -29,7 +30,9 @@ class Fault(Enum):
     ENTRY_CRASH = "entry point crash"
     ENTRY_DISK_LOSS = "entry point disk loss"
     ENTRY_PAUSE = "entry point pause"
+    ENTRY_STARVED = "entry point starved"
     ENTRY_DEAD = "entry point dead for ever"
+    PRODUCER_PAUSE = "producer pause"
     PRODUCER_RESTART = "producer restart"
     PRODUCER_DEAD = "producer dead for ever"
     SITE_DEAD = "producer and entry point dead for ever"
@@ -79,7 +82,9 @@ def random_troubles(
         now_us = BEGIN_US
         while ordered and (now_us := now_us + random.randrange(300 * MS, 6 * SECOND)) < END_US:
             of_nodes = [
-                each for each in ordered if each in (Fault.CRASH, Fault.DISK_LOSS, Fault.PAUSE, Fault.SLOW_NODE)
+                each
+                for each in ordered
+                if each in (Fault.CRASH, Fault.DISK_LOSS, Fault.PAUSE, Fault.STARVED, Fault.SLOW_NODE)
             ]
             if not of_nodes:
                 break
@@ -112,17 +117,21 @@ def _of_entry_points(
     for_ever = [kind for kind in (Fault.ENTRY_DEAD, Fault.PRODUCER_DEAD, Fault.SITE_DEAD) if kind in kinds]
     last = random.choice(for_ever) if for_ever and random.random() < 0.5 else None
     end_us = random.randrange(BEGIN_US, END_US) if last else END_US
-    passing = [*crashes[:1], *(kind for kind in (Fault.ENTRY_PAUSE,) if kind in kinds)]
+    sleeps = (Fault.ENTRY_PAUSE, Fault.ENTRY_STARVED)
+    passing = [*crashes[:1], *(kind for kind in sleeps if kind in kinds)]
+    longest_us = random.choice((3 * SECOND, 9 * SECOND))
     now_us = BEGIN_US
     while passing and (now_us := now_us + random.randrange(300 * MS, 8 * SECOND)) < end_us - 3 * SECOND:
-        for_us = random.randrange(50 * MS, 3 * SECOND)
+        for_us = random.randrange(50 * MS, longest_us)
         fault, node = random.choice(passing), random.choice(entries)
         fault = disks.choice(crashes) if fault in crashes else fault
         troubles.append(Trouble(fault=fault, at_us=now_us, for_us=for_us, node=node))
         now_us += for_us
-    for _ in range(random.randrange(4) if Fault.PRODUCER_RESTART in kinds else 0):
-        at_us, node = random.randrange(BEGIN_US, END_US), random.choice(producers)
-        troubles.append(Trouble(fault=Fault.PRODUCER_RESTART, at_us=at_us, for_us=0, node=node))
+    for kind, longest_us in ((Fault.PRODUCER_RESTART, 0), (Fault.PRODUCER_PAUSE, 6 * SECOND)):
+        for _ in range(random.randrange(4) if kind in kinds else 0):
+            at_us, node = random.randrange(BEGIN_US, END_US), random.choice(producers)
+            for_us = random.randrange(50 * MS, longest_us) if longest_us else 0
+            troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=node))
     if last is not None:
         node = random.choice(entries if last is Fault.ENTRY_DEAD else producers)
         troubles.append(Trouble(fault=last, at_us=end_us, for_us=0, node=node))

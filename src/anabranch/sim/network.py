@@ -85,6 +85,11 @@ class Network:
     def slow_down(self, one: str, other: str, factor: int) -> None:
         self._link(one, other).slow = factor
 
+    def talk(self, one: str, other: str) -> bool:
+        """Whether what one of them says reaches the other, in the usual time."""
+        link = self._link(one, other)
+        return not link.cut and link.slow == 1
+
     def leave(self, node: str) -> None:
         """The node's process is gone: all its connections break."""
         for other in sorted(self._ends):

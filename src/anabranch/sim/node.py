@@ -10,7 +10,7 @@ from anabranch.core import rebuild
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
-from anabranch.sim.entering import Entering
+from anabranch.sim.entering import LOOK_US, Entering
 from anabranch.sim.network import Network
 from anabranch.sim.observer import Observer
 from anabranch.sim.process import Process
@@ -57,7 +57,7 @@ class Node:
             self.process.every(RETRY_US, self._subscribe)
         self.process.every(TRIM_US, self._trim)
         if self.role.lanes:
-            self.process.every(RETRY_US, self._entering.look_after)
+            self.process.every(LOOK_US, self._entering.look_after)
         self._subscribe()
         self._work()
 

@@ -68,12 +68,21 @@ class Watcher(Protocol):
         """A log is about to forget everything up to here."""
 
 
+class ElectionWatcher(Protocol):
+    """A checker of who leads."""
+
+    def campaigned(self, origin: str, term: int, *, takes_over: bool) -> None: ...
+
+    def stepped_down(self, now_us: int, node: str, origin: str, term: int) -> None: ...
+
+
 class Observer:
     """What each inlet has let through, what there is to judge, and who must hear of what happens."""
 
-    def __init__(self, world: World, watchers: Sequence[Watcher]) -> None:
+    def __init__(self, world: World, watchers: Sequence[Watcher], election_watcher: ElectionWatcher) -> None:
         self._world = world
         self._watchers = watchers
+        self._election_watcher = election_watcher
         self._passed: dict[tuple[str, str], frozenset[Identity]] = {}
         self.noted: list[Noted] = []
         self.cuts = 0
@@ -110,6 +119,14 @@ class Observer:
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
         for watcher in self._watchers:
             watcher.trimmed(node, stream, tape, last_id)
+
+    def campaigned(self, origin: str, term: int, *, takes_over: bool) -> None:
+        """An entry point asks for votes; with ``takes_over`` for a producer that takes its lane along."""
+        self._election_watcher.campaigned(origin, term, takes_over=takes_over)
+
+    def stepped_down(self, node: str, origin: str, term: int) -> None:
+        """An entry point leads no longer, because of this term."""
+        self._election_watcher.stepped_down(self._world.now_us, node, origin, term)
 
     def cut_off(self) -> None:
         self.cuts += 1

@@ -80,7 +80,7 @@ class Owning:
 
     def begins(self, origin: str, copy: LaneCopy[say.Pushed]) -> None:
         """This entry point leads now, from the last entry that it holds."""
-        last = copy.entries[-1].content if copy.entries else copy.base
+        last = copy.entries[-1] if copy.entries else copy.base
         state = last.state if last is not None and last.state is not None else LaneState()
         state = state if self._protocol.keeps_clients else replace(state, producers={})
         started = EntryPointStarted(now_us=self._now_us())

@@ -54,12 +54,29 @@ class PlainClient:
         self.accepted = 0
         """The last number that was answered."""
         self._heard_us = 0
+        self._progress_us = 0
         self._restarts = 0
+        self._asleep = False
         network.attach(name, self._receive, lambda _: None)
 
     def start(self) -> None:
         self._register()
         self._look()
+
+    @property
+    def waits_since_us(self) -> int | None:
+        """Since when it has had something to say that nobody took."""
+        if self.done or self._asleep or self._times[self.accepted] > self._world.now_us:
+            return None
+        return max(self._times[self.accepted], self._progress_us)
+
+    def sleep(self) -> None:
+        """It does nothing, and hears nothing, until it wakes up."""
+        self._asleep = True
+
+    def wake(self) -> None:
+        self._asleep = False
+        self._progress_us = self._world.now_us
 
     def die(self) -> None:
         self.dead = True
@@ -72,12 +89,18 @@ class PlainClient:
         self._network.leave(self.name)
         self._restarts += 1
         self._rows_are_new = True
+        self._progress_us = self._world.now_us
         self._session = self._welcomed_by = None
         self._go_elsewhere()
 
     @property
     def entry_point(self) -> str:
         return self._entry_points[0]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The entry points without which it cannot be heard."""
+        return ()
 
     @property
     def done(self) -> bool:
@@ -94,6 +117,9 @@ class PlainClient:
 
     def _look(self) -> None:
         if self.done:
+            return
+        if self._asleep:
+            self._world.after(LOOK_US, self._look)
             return
         waits = not self._registered or self._next > self.accepted + 1
         if waits and self._world.now_us - self._heard_us > PATIENCE_US:
@@ -121,17 +147,19 @@ class PlainClient:
             self._next = first + len(rows)
 
     def _receive(self, sender: str, message: Any) -> None:
-        if self.dead or sender != self.entry_point:
+        if self.dead or self._asleep or sender != self.entry_point:
             return
         self._heard_us = self._world.now_us
         match message:
             case say.Welcome():
                 self._welcomed(message)
             case say.Accepted():
-                self.accepted = max(self.accepted, message.through)
+                if message.through > self.accepted:
+                    self.accepted, self._progress_us = message.through, self._world.now_us
                 self._next = max(self._next, self.accepted + 1)
             case say.Held():
                 self._next = min(self._next, message.following)
+                self._progress_us = self._world.now_us
                 return
             case say.Refused():
                 self._registered = False

@@ -16,6 +16,9 @@ from anabranch.sim.world import MS, World
 
 Apply = Callable[[], None]
 
+STARVED_US: Final = (100 * MS, 3_000 * MS)
+"""How long a process that starves waits for its next bit of time."""
+
 
 class Process:
     """``on_commit`` happens after every transaction, when it is durable."""
@@ -30,6 +33,7 @@ class Process:
         self._network = network
         self._runs = 0
         self._paused: list[Apply] | None = None
+        self._starved = False
         self._slow = 1
         self._durable_at = 0
 
@@ -47,6 +51,10 @@ class Process:
     @property
     def slow(self) -> bool:
         return self._slow > 1
+
+    @property
+    def starved(self) -> bool:
+        return self._starved
 
     # --- what it does ----------------------------------------------------------------------------------------------
 
@@ -107,6 +115,7 @@ class Process:
         self.up = False
         self._runs += 1
         self._paused = None
+        self._starved = False
         self._network.leave(self.name)
 
     def pause(self) -> None:
@@ -120,6 +129,29 @@ class Process:
             self.tell("goes on")
             for apply in waiting:
                 apply()
+
+    def starve(self) -> None:
+        """It gets little time: what there is to do waits, for up to seconds, and is then done all at once."""
+        if self.awake:
+            self.tell("starves")
+            self._starved = True
+            self._wait_for_time(self._runs)
+
+    def feed(self) -> None:
+        """It gets all the time that it needs again."""
+        if self._starved:
+            self._starved = False
+            self.resume()
+
+    def _wait_for_time(self, run: int) -> None:
+        if not self._starved or self._runs != run:
+            return
+        waiting, self._paused = self._paused or [], None
+        for apply in waiting:
+            apply()
+        if self._runs == run:  # what it did just now did not end it
+            self._paused = []
+            self.world.after(self.world.random.randrange(*STARVED_US), lambda: self._wait_for_time(run))
 
     def slow_down(self, factor: int) -> None:
         self._slow = factor

@@ -52,13 +52,31 @@ class Producer:
         self._accepted = 0
         self._registered = False
         self._heard_us = 0
+        self._progress_us = 0
         self._restarts = 0
         self._rows_are_new = False
+        self._asleep = False
         network.attach(name, self._receive, lambda _: None)
 
     def start(self) -> None:
         self._register()
         self._look()
+
+    @property
+    def waits_since_us(self) -> int | None:
+        """Since when it has had something to say that nobody took."""
+        if self.done or self._first is None or self._asleep:
+            return None
+        due_us = self._entries[max(self._accepted, self._first - 1) + 1 - self._first][0]
+        return max(due_us, self._progress_us) if due_us <= self._world.now_us else None
+
+    def sleep(self) -> None:
+        """It does nothing, and hears nothing, until it wakes up."""
+        self._asleep = True
+
+    def wake(self) -> None:
+        self._asleep = False
+        self._progress_us = self._world.now_us
 
     def die(self) -> None:
         """It says no more; what was not accepted may be kept or not."""
@@ -72,12 +90,18 @@ class Producer:
         self._network.leave(self.name)
         self._restarts += 1
         self._rows_are_new = True
+        self._progress_us = self._world.now_us
         self._entry_points.append(self._entry_points.pop(0))
         self._register()
 
     @property
     def entry_point(self) -> str:
         return self._entry_points[0]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The entry points without which it cannot be heard: a feed asks only its own."""
+        return tuple(self._entry_points) if len(self._entry_points) == 1 else ()
 
     @property
     def done(self) -> bool:
@@ -95,6 +119,9 @@ class Producer:
 
     def _look(self) -> None:
         if self.done:
+            return
+        if self._asleep:
+            self._world.after(LOOK_US, self._look)
             return
         waits = not self._registered or self._next > self._accepted + 1
         if waits and self._world.now_us - self._heard_us > PATIENCE_US:
@@ -116,7 +143,7 @@ class Producer:
             self._next += 1
 
     def _receive(self, sender: str, message: Any) -> None:
-        if self.dead or sender != self.entry_point:
+        if self.dead or self._asleep or sender != self.entry_point:
             return
         self._heard_us = self._world.now_us
         match message:
@@ -128,11 +155,13 @@ class Producer:
                     self._make_new_rows(message.following - self._first)
                 self._push()
             case say.Accepted():
-                self._accepted = max(self._accepted, message.through)
+                if message.through > self._accepted:
+                    self._accepted, self._progress_us = message.through, self._world.now_us
                 if self._registered:
                     self._push()
             case say.Held():
                 self._next = min(self._next, message.following)
+                self._progress_us = self._world.now_us
             case say.Refused():
                 self._registered = False
                 self._heard_us = self._world.now_us - PATIENCE_US // 2

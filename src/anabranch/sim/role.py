@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
+from anabranch.core.elections import Elections
 from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.lane_state import LaneRules
@@ -100,6 +101,7 @@ class Protocol:
 
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
+    elections: type[Elections] = Elections
     horizon: type[Horizon] = Horizon
     passes_slowest: bool = True
     """Whether a node passes on how far the slowest origin is for those that read it."""

@@ -29,6 +29,8 @@ from anabranch.sim.checkers.entrance import check_entrance
 from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
+from anabranch.sim.checkers.steady import Steady
+from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.faults import Fault, Trouble, random_troubles
@@ -45,6 +47,7 @@ ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
 JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
 LANES: Final = {"left/p": "left", "left/q": "left", "right/0": "right"}
 OWNED: Final = "right/0"
+FED: Final = ("left/p", "left/q")
 PLAIN_CLIENTS: Final = 2
 PROBE_US: Final = 500 * MS
 HEALED_US: Final = 32 * SECOND
@@ -72,6 +75,8 @@ class Setting:
     """How far a lane may be ahead of the slowest."""
     owned: bool = False
     """Whether the entry points number the lane of ``right``, for plain clients."""
+    fed: bool = False
+    """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
 
     @classmethod
     def drawn(cls, seed: int) -> Setting:
@@ -80,6 +85,7 @@ class Setting:
             lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
             horizon_us=Random(f"the horizon of {seed}").choice(HORIZONS_US),
             owned=Random(f"the owner of {seed}").choice((False, True)),
+            fed=Random(f"the feeds of {seed}").choice((False, True)),
         )
 
 
@@ -165,6 +171,7 @@ class _Run:
         drawn_limit = self._world.random.choice((25, 60, 1_000))
         limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
         self._owned = (OWNED,) if setting.owned else ()
+        self._fed = FED if setting.fed else ()
         roles = _roles(limit, lane_limit, horizon_us, self._owned)
         self._agreement = Agreement()
         watchers: list[Watcher] = [
@@ -176,7 +183,8 @@ class _Run:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
             origins_of = roles[CLIENT].origins
             watchers.append(Ahead(self._agreement, tuple(LANES), (JOINERS, SUMMERS), origins_of, horizon_us))
-        self._observer = Observer(self._world, watchers)
+        self._steady = Steady()
+        self._observer = Observer(self._world, watchers, self._steady)
         self._network = Network(self._world)
         self._closes = horizon_us is not None
         """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
@@ -187,6 +195,7 @@ class _Run:
             producer.name: producer for producer in self._make_producers()
         }
         self._probes: list[Probe] = []
+        self._taking = Taking()
         self._known: tuple[int, Truth] | None = None
         plain = tuple(client.name for client in self._clients())
         drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), plain, CLIENT, kinds)
@@ -280,8 +289,37 @@ class _Run:
             came_out_us=promised,
         )
         self._probes.append(probe)
+        self._look_who_waits()
         self._close_owned()
         self._world.after(PROBE_US, self._probe)
+
+    def _look_who_waits(self) -> None:
+        for producer in self._producers.values():
+            if not isinstance(producer, Closer):
+                waits_since_us = producer.waits_since_us if self._may_be_taken(producer) else None
+                self._taking.look(self._world.now_us, producer.name, producer.origin, waits_since_us)
+
+    def _may_be_taken(self, producer: Producer | PlainClient) -> bool:
+        """Whether a majority of entry points lives and talks, to each other and to the producer, and has room."""
+        source = LANES[producer.origin]
+        there = [
+            name
+            for name in ENTRIES
+            if self._takes(self._nodes[name], producer.origin, source) and self._network.talk(producer.name, name)
+        ]
+        majority = len(ENTRIES) // 2 + 1
+        together = [
+            name
+            for name in there
+            if sum(self._network.talk(name, other) for other in there if other != name) + 1 >= majority
+        ]
+        return len(together) >= majority and all(name in together for name in producer.needs)
+
+    def _takes(self, node: Node, origin: str, source: str) -> bool:
+        process = node.process
+        if not process.awake or process.starved or process.disk.lanes[origin].learns:
+            return False
+        return not node.role.is_full(process.memory.tapes[source])
 
     def _path_lives(self) -> bool:
         """Whether there is a way from an entry point to the client on which everybody is there and has everything."""
@@ -312,6 +350,8 @@ class _Run:
             if self._closes:
                 entries.append((entries[-1][0], CLOSE))
             name = f"producer-{number + 1}"
+            if origin in self._fed:
+                name, entry_points = f"feed-{number + 1}", entry_points[:1]
             producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
         return producers
 
@@ -360,9 +400,15 @@ class _Run:
 
     def _begin(self, trouble: Trouble) -> None:
         self._world.tell("fault", str(trouble))
+        self._disturbed(trouble, over_us=self._world.now_us + trouble.for_us)
+        self._world.after(trouble.for_us, lambda: self._disturbed(trouble, over_us=self._world.now_us))
         match trouble.fault:
             case Fault.BROKEN_CONNECTION | Fault.CUT | Fault.SLOW_LINK:
                 self._spoil_link(trouble)
+            case Fault.PRODUCER_PAUSE:
+                producer = self._pusher(trouble.node)
+                producer.sleep()
+                self._world.after(trouble.for_us, producer.wake)
             case Fault.PRODUCER_RESTART:
                 self._pusher(trouble.node).restart()
             case Fault.PRODUCER_DEAD:
@@ -373,6 +419,13 @@ class _Run:
                 self._end(self._nodes[producer.entry_point])
             case _:
                 self._hit(self._nodes[trouble.node], trouble)
+
+    def _disturbed(self, trouble: Trouble, *, over_us: int) -> None:
+        """Something begins, or is over, that concerns who enters rows: the time to take them counts from here."""
+        for name in (trouble.node, trouble.other):
+            if name is not None and name in (*ENTRIES, *self._producers):
+                self._taking.disturbed(self._world.now_us)
+                self._steady.disturbed(name, over_us)
 
     def _pusher(self, name: str) -> Producer | PlainClient:
         producer = self._producers[name]
@@ -400,6 +453,9 @@ class _Run:
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
                 node.process.pause()
                 self._world.after(trouble.for_us, node.process.resume)
+            case Fault.STARVED | Fault.ENTRY_STARVED:
+                node.process.starve()
+                self._world.after(trouble.for_us, node.process.feed)
             case Fault.SLOW_NODE:
                 node.process.slow_down(10)
                 self._world.after(trouble.for_us, lambda: node.process.slow_down(1))
@@ -408,7 +464,17 @@ class _Run:
         """For ever, unless it is needed because another one learns yet."""
         entry_point.crash()
         if not self._agree_without(entry_point.name):
-            self._world.after(2 * SECOND, lambda: None if entry_point.process.up else entry_point.start())
+            self._world.after(2 * SECOND, lambda: self._start_again(entry_point))
+            return
+        for producer in self._producers.values():
+            if isinstance(producer, Producer) and entry_point.name in producer.needs:
+                producer.die()
+
+    def _start_again(self, entry_point: Node) -> None:
+        if not entry_point.process.up:
+            entry_point.start()
+        self._taking.disturbed(self._world.now_us)
+        self._steady.disturbed(entry_point.name, self._world.now_us)
 
     def _agree_without(self, lost: str) -> bool:
         """Whether the other entry points have forgotten nothing that they do not know again."""

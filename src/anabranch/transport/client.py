@@ -161,8 +161,9 @@ class Client:
         """The copy of a stream that this node has, as a replica reads it."""
         return CopyStream(self._client, wire.copy_ticket(request), self._called)
 
-    def acknowledge_copy(self, said: CopyAcknowledgement) -> None:
-        self._act("acknowledge-copy", wire.acknowledgement_message(said))
+    def acknowledge_copies(self, said: Sequence[CopyAcknowledgement]) -> None:
+        """What a replica holds of several streams."""
+        self._act("acknowledge-copies", wire.acknowledgements_message(said))
 
     def reserve_copy(self, said: CopyReservation) -> None:
         self._act("reserve-copy", wire.reservation_message(said))

@@ -21,7 +21,7 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol, TypeAlias
@@ -98,7 +98,7 @@ class JournalPorts(Protocol):
         """Where to cut the segments in ``(after_seq, to_seq]`` for tasks, with both ends."""
         ...
 
-    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         """The rows of a range and its control row, and the schema that the messages have: at least the columns that
         are asked for, without the kind of a row."""
         ...
@@ -233,7 +233,7 @@ class JournalServer:
     def _send_range(self, request: JournalRequest, frames: _Frames) -> None:
         schema, pieces = self._ports.read(request)
         frames.add(SCHEMA, schema.serialize())
-        with closing(pieces):  # type: ignore[type-var]
+        with closing(pieces):
             for piece in pieces:
                 match piece:
                     case Rows(message):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol, cast
 
 import pyarrow as pa
@@ -85,7 +86,7 @@ def _bodies(message: Message) -> list[bytes]:
     if not isinstance(message, lanes.StoreAsked):
         return []
     base = [] if message.base is None else [message.base]
-    return [*base, *(entry.content for entry in message.entries)]
+    return [*base, *message.entries]
 
 
 def _plain(about: AboutLane) -> wire.Message:
@@ -100,9 +101,9 @@ def _plain(about: AboutLane) -> wire.Message:
     }
     match said:
         case lanes.VoteAsked():
-            return plain | {"last": list(said.last)}
+            return plain | {"last": list(said.last), "trial": said.trial, "takes_over": said.takes_over}
         case lanes.VoteAnswered():
-            return plain | {"agreed": said.agreed}
+            return plain | {"agreed": said.agreed, "tried": said.tried}
         case lanes.StoreAnswered():
             facts = {"agreed": said.agreed, "stored": said.stored, "released": said.released, "learns": said.learns}
             return plain | facts
@@ -111,8 +112,8 @@ def _plain(about: AboutLane) -> wire.Message:
         case lanes.StoreAsked():
             return plain | {
                 "after": said.after,
-                "after_term": said.after_term,
-                "terms": [entry.term for entry in said.entries],
+                "began_with": said.began_with,
+                "entries": len(said.entries),
                 "released": said.released,
                 "counts": said.counts,
                 "everywhere": said.everywhere,
@@ -138,9 +139,22 @@ def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
     match wire.text(plain, "says"):
         case "vote-asked":
             last_term, last_place = _numbers(plain, "last")
-            return lanes.VoteAsked(sender=sender, term=term, last=(last_term, last_place), lives=lives)
+            return lanes.VoteAsked(
+                sender=sender,
+                term=term,
+                last=(last_term, last_place),
+                trial=plain.get("trial") is True,
+                takes_over=plain.get("takes_over") is True,
+                lives=lives,
+            )
         case "vote-answered":
-            return lanes.VoteAnswered(sender=sender, term=term, agreed=plain.get("agreed") is True, lives=lives)
+            return lanes.VoteAnswered(
+                sender=sender,
+                term=term,
+                agreed=plain.get("agreed") is True,
+                tried=None if plain.get("tried") is None else wire.number(plain, "tried"),
+                lives=lives,
+            )
         case "store-answered":
             return lanes.StoreAnswered(
                 sender=sender,
@@ -159,8 +173,8 @@ def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
                 sender=sender,
                 term=term,
                 after=wire.number(plain, "after"),
-                after_term=wire.number(plain, "after_term"),
-                entries=tuple(lanes.Entry(each, next(bodies)) for each in _numbers(plain, "terms")),
+                began_with=wire.number(plain, "began_with"),
+                entries=_entries(bodies, wire.number(plain, "entries")),
                 released=wire.number(plain, "released"),
                 counts=plain.get("counts") is True,
                 everywhere=wire.number(plain, "everywhere"),
@@ -169,6 +183,16 @@ def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
             )
         case other:
             raise ConfigError(f"An entry point said {other!r}.", remedy="Run the same version on all nodes.")
+
+
+def _entries(bodies: Iterator[bytes], count: int) -> tuple[bytes, ...]:
+    found = tuple(islice(bodies, count))
+    if len(found) != count:
+        raise ConfigError(
+            f"A message should come with {count} entries, and has {len(found)}.",
+            remedy="Run the same version on all nodes.",
+        )
+    return found
 
 
 def _list(message: wire.Message, key: str) -> list[wire.Message]:

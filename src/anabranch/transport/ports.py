@@ -293,7 +293,9 @@ class CopyPorts(Protocol):
         """
         ...
 
-    def acknowledge_copy(self, acknowledgement: CopyAcknowledgement) -> None: ...
+    def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
+        """All that can be taken are, also where one is refused."""
+        ...
 
     def reserve_copy(self, reservation: CopyReservation) -> None:
         """Nothing that ``like`` has not read is trimmed before the rebuilt reader has it; durably."""

@@ -166,7 +166,7 @@ class _Service(flight.FlightServerBase):
             "acknowledge": ("{reader} of {stream} needs nothing up to {position}.", self._acknowledge),
             "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
-            "acknowledge-copy": ("The replica {reader} holds {stream} up to {position}.", self._acknowledge_copy),
+            "acknowledge-copies": ("{held}: of each {stream}, {reader} has {position}.", self._acknowledge_copies),
             "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
             "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
             "keep-determinants": (
@@ -308,8 +308,8 @@ class _Service(flight.FlightServerBase):
         self._ports.acknowledge(stream, reader, wire.position(message, "position"))
         return {}
 
-    def _acknowledge_copy(self, message: wire.Message) -> wire.Message:
-        self._serving().acknowledge_copy(wire.acknowledgement_of(message))
+    def _acknowledge_copies(self, message: wire.Message) -> wire.Message:
+        self._serving().acknowledge_copies(wire.acknowledgements_of(message))
         return {}
 
     def _take_role(self, message: wire.Message) -> wire.Message:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -116,6 +117,13 @@ def table(message: Message, key: str) -> dict[str, object]:
     value = message.get(key)
     if not isinstance(value, dict):
         raise ConfigError(f"A message needs {key!r} as an object.", remedy="Use the Anabranch client.")
+    return value
+
+
+def tables(message: Message, key: str) -> list[dict[str, object]]:
+    value = message.get(key)
+    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+        raise ConfigError(f"A message needs {key!r} as a list of objects.", remedy="Use the Anabranch client.")
     return value
 
 
@@ -260,8 +268,8 @@ def copy_answer(schema: pa.Schema) -> CopyAnswer:
     )
 
 
-def acknowledgement_message(said: CopyAcknowledgement) -> Message:
-    return {"stream": said.stream} | _reader_place(said)
+def acknowledgements_message(said: Sequence[CopyAcknowledgement]) -> Message:
+    return {"held": [{"stream": each.stream} | _reader_place(each) for each in said]}
 
 
 def _reader_place(said: CopyRequest | CopyAcknowledgement) -> Message:
@@ -274,14 +282,17 @@ def _reader_place(said: CopyRequest | CopyAcknowledgement) -> Message:
     }
 
 
-def acknowledgement_of(message: Message) -> CopyAcknowledgement:
-    return CopyAcknowledgement(
-        stream=text(message, "stream"),
-        reader=text(message, "reader"),
-        life=text(message, "life"),
-        position=position(message, "position"),
-        punctuations=times(message, "punctuations"),
-    )
+def acknowledgements_of(message: Message) -> list[CopyAcknowledgement]:
+    return [
+        CopyAcknowledgement(
+            stream=text(each, "stream"),
+            reader=text(each, "reader"),
+            life=text(each, "life"),
+            position=position(each, "position"),
+            punctuations=times(each, "punctuations"),
+        )
+        for each in tables(message, "held")
+    ]
 
 
 def determinants_message(said: Determinants) -> Message:

@@ -23,6 +23,7 @@ from anabranch.bench.processes import (
     threads,
     tree,
 )
+from tests.waiting import HANG_S
 
 BUSY = "import time; end = time.process_time() + 0.5\nwhile time.process_time() < end: pass\nprint(flush=True); input()"
 LARGE = "data = bytearray(64 << 20); data[::4096] = b'x' * len(data[::4096]); print(flush=True); input()"
@@ -43,7 +44,7 @@ def start() -> Iterator[object]:
 
     yield run
     for process in started:
-        process.communicate(b"\n\n\n", timeout=10)
+        process.communicate(b"\n\n\n", timeout=HANG_S)
 
 
 def test_the_time_of_a_child_counts(start) -> None:  # type: ignore[no-untyped-def]

@@ -11,6 +11,7 @@ import pytest
 from tests.unit.cli.conftest import TalkingNode
 from tests.unit.cli.terminal import on_a_terminal, plain
 from tests.unit.cli.test_status import NOON_US, a_node, lane
+from tests.waiting import HANG_S
 
 GREEN, RED = "\x1b[32m", "\x1b[31m"
 
@@ -63,5 +64,5 @@ def test_a_pipe_has_no_colours_even_where_others_force_them(
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
     with program("status", troubled) as process:
-        out, errors = process.communicate(timeout=20)
+        out, errors = process.communicate(timeout=HANG_S)
     assert (process.returncode, b"\x1b" in out, errors) == (0, False, b"")

@@ -1,19 +1,24 @@
-"""What the Tab key offers, asked as the shells ask: a process with variables, and bash with the script it gets."""
+"""What the Tab key offers, asked as the shells ask: with variables, and by bash with the script it gets."""
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from anabranch.cli import completing, main
 from anabranch.cli.completing import QUERY_SUFFIXES, join_words
 from anabranch.errors import ConfigError
 from anabranch.query.files import load
 from tests.unit.cli.conftest import TalkingNode
+from tests.waiting import HANG_S
 
 HEAVY = {"pyspark", "pyarrow", "pandas", "matplotlib", "sqlglot", "numpy"}
 
@@ -48,16 +53,19 @@ def fish(line: str) -> list[str]:
 
 
 def ask(environment: dict[str, str], *arguments: str) -> str:
-    run = subprocess.run(
-        [sys.executable, "-m", "anabranch.cli", *arguments],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
-    assert run.stderr == ""
-    return run.stdout
+    """In this process: to start another for each question takes longer than to answer it."""
+    said, errors = io.StringIO(), io.StringIO()
+    with (
+        patch.dict(os.environ, environment),
+        patch.object(sys, "argv", ["anabranch", *arguments]),
+        patch.object(completing, "ANSWER_S", HANG_S),
+        redirect_stdout(said),
+        redirect_stderr(errors),
+        pytest.raises(SystemExit),
+    ):
+        main()
+    assert errors.getvalue() == ""
+    return said.getvalue()
 
 
 def test_verbs_and_options_and_choices() -> None:
@@ -132,7 +140,8 @@ def test_words_that_bash_has_cut_are_joined(pieces: list[str], words: list[str])
 def test_bash_completes_with_the_script_it_is_given(tmp_path: Path, shelf: Path, address: str) -> None:
     program = tmp_path / "bin" / "anabranch"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m anabranch.cli "$@"\n')
+    code = f"from anabranch.cli import completing, main; completing.ANSWER_S = {HANG_S}; main()"
+    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{code}" "$@"\n')
     program.chmod(0o755)
     host, port = address.split(":")
     script = f"""

@@ -16,7 +16,7 @@ import pytest
 
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.test_status import NOON_US, a_node, lane
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 Program = Callable[..., subprocess.Popen[bytes]]
 EXAMPLE = str(Path(__file__).parents[3] / "examples" / "slow_paths.py")
@@ -161,7 +161,7 @@ def test_a_reader_that_has_seen_enough_is_no_error(
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()
-        assert (process.wait(20), process.stderr.read()) == (0, b"")
+        assert (process.wait(HANG_S), process.stderr.read()) == (0, b"")
 
 
 def test_a_full_disk_under_the_output_is_not_called_a_bug() -> None:
@@ -182,9 +182,9 @@ def test_ctrl_c_while_it_waits_for_rows_tells_what_was_done(program: Program, no
             process.stdin.write(row)
             process.stdin.flush()
             with node.changed:
-                assert node.changed.wait_for(lambda: node.last_id == count, 20)  # noqa: B023
+                assert node.changed.wait_for(lambda: node.last_id == count, HANG_S)  # noqa: B023
         process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=20)
+        out, errors = process.communicate(timeout=HANG_S)
         assert (process.returncode, errors) == (130, b"")
         assert out in (b"1 rows accepted, 0 repeated, 0 late\n", b"2 rows accepted, 0 repeated, 0 late\n")
 
@@ -192,7 +192,7 @@ def test_ctrl_c_while_it_waits_for_rows_tells_what_was_done(program: Program, no
 def test_ctrl_c_before_the_program_has_loaded_is_silent_too(tmp_path: Path) -> None:
     """The signal comes while the verbs are imported: a module of that name, found first, stands for a slow one."""
     (tmp_path / "typer.py").write_text(
-        "import pathlib, time\npathlib.Path('loading').touch()\nfor _ in range(200):\n    time.sleep(0.1)\n"
+        "import pathlib, time\npathlib.Path('loading').touch()\nfor _ in range(6_000):\n    time.sleep(0.1)\n"
     )
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     command = [sys.executable, "-c", "from anabranch.cli import main; main()", "version"]
@@ -201,5 +201,5 @@ def test_ctrl_c_before_the_program_has_loaded_is_silent_too(tmp_path: Path) -> N
     ) as process:
         wait_for((tmp_path / "loading").exists)
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == (b"", b"")
+        assert process.communicate(timeout=HANG_S) == (b"", b"")
         assert process.returncode == 130

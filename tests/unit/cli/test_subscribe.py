@@ -21,6 +21,7 @@ from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.terminal import on_a_terminal
 from tests.unit.transport.fake_node import pings, tuples
 from tests.unit.transport.log_node import LogNode
+from tests.waiting import HANG_S
 
 MISTAKES = [
     (("out",), "From which node 'out' is to be read is not said"),
@@ -159,7 +160,7 @@ def test_head_ends_it_silently(program: Program, node: TalkingNode, address: str
         assert process.stderr is not None
         assert json.loads(process.stdout.readline())["_id"] == 1
         process.stdout.close()
-        assert (process.wait(20), process.stderr.read()) == (0, b"")
+        assert (process.wait(HANG_S), process.stderr.read()) == (0, b"")
 
 
 def test_ctrl_c_ends_it_silently(program: Program, node: TalkingNode, address: str) -> None:
@@ -168,7 +169,7 @@ def test_ctrl_c_ends_it_silently(program: Program, node: TalkingNode, address: s
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.communicate(timeout=20) == (b"", b"")
+        assert process.communicate(timeout=HANG_S) == (b"", b"")
         assert process.returncode == 130
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import anabranch as ab
+from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
@@ -199,9 +200,12 @@ class Replica:
         self.output = inputs
         self.served = ServedLog(source, inputs, [replica_reader("end")], clock=lambda: 0)
         self._client = Client(self.upstream.server.address)
+        self._acknowledger = Acknowledger("u", self._client)
+        self._acknowledger.start()
         self.follower = CopyFollower(
             self.inlet,
             self._client,
+            self._acknowledger,
             copy="u",
             reader=replica_reader(self.name),
             life=self.directory.life,
@@ -230,6 +234,8 @@ class Replica:
         for thread in self._threads:
             thread.join()
         self.follower.stop()
+        self._acknowledger.close()
+        self._acknowledger.join()
         self._client.close()
         self.server.stop()
         for store in self.stores.values():

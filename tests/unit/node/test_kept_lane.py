@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from anabranch.core.shared_lane import Entry, LaneCopy
+from anabranch.core.shared_lane import LaneCopy
 from anabranch.node import kept_lane
 from anabranch.node.kept_lane import Copy, Held
 from anabranch.storage.store import Store
@@ -16,15 +16,14 @@ from anabranch.storage.store import Store
 
 def contents(copy: Copy, store: Store) -> object:
     """The copy with bytes in place of what holds them."""
-    entries = tuple(Entry(entry.term, entry.content.read(store)) for entry in copy.entries)
+    entries = tuple(entry.read(store) for entry in copy.entries)
     return replace(copy, entries=entries, base=copy.base.read(store) if copy.base else None)
 
 
 def step(copy: Copy, chance: Random, number: int) -> Copy:
     match chance.choice(("enter", "enter", "release", "trim", "give way", "term", "hole")):
         case "enter":
-            added = Entry(copy.term, Held(body=b"entry %d" % number))
-            return replace(copy, entries=(*copy.entries, added))
+            return replace(copy, entries=(*copy.entries, Held(body=b"entry %d" % number)))
         case "release":
             return replace(copy, released=chance.randint(copy.released, copy.held), lives={"a": number})
         case "trim":
@@ -32,18 +31,14 @@ def step(copy: Copy, chance: Random, number: int) -> Copy:
             return replace(trimmed, base=Held(body=b"base %d" % number)) if trimmed is not copy else copy
         case "give way":
             kept = copy.between(copy.trimmed, copy.released)
-            new = tuple(Entry(copy.term, Held(body=b"other %d" % number)) for _ in range(chance.randrange(3)))
+            new = tuple(Held(body=b"other %d" % number) for _ in range(chance.randrange(3)))
             return replace(copy, entries=(*kept, *new))
         case "term":
-            unreleased = tuple(replace(e, term=copy.term + 1) for e in copy.between(copy.released, copy.held))
-            kept = copy.between(copy.trimmed, copy.released)
-            return replace(copy, term=copy.term + 1, voted_for="b", entries=(*kept, *unreleased))
+            return replace(copy, term=copy.term + 1, voted_for="b", whole=copy.term)
         case _:
             place = copy.held + chance.randint(1, 5)
             base = Held(body=b"jump %d" % number)
-            return replace(
-                copy, entries=(), trimmed=place, trimmed_term=copy.term, released=place, base=base, learns=True
-            )
+            return replace(copy, entries=(), trimmed=place, released=place, base=base, learns=True)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -61,14 +56,12 @@ def test_a_copy_is_read_as_it_was_written(tmp_path: Path, seed: int) -> None:
                 kept_lane.save(transaction, "p", copy, after)
             kept_bytes += kept_lane.added_bytes(copy, after)
             for entry in after.between(copy.released, after.released):
-                entry.content.leave_memory()
+                entry.leave_memory()
         copy = after
         loaded = kept_lane.load(store, "p")
         assert loaded is not None
         assert contents(loaded, store) == contents(copy, store), f"seed {seed}, step {number}"
-        assert (
-            kept_bytes == sum(entry.content.size for entry in loaded.entries) == sum(store.sizes("entry/p/").values())
-        )
+        assert kept_bytes == sum(entry.size for entry in loaded.entries) == sum(store.sizes("entry/p/").values())
     store.close()
 
 

@@ -102,7 +102,7 @@ def test_no_more_than_the_rate_goes_through(relays: Through, server: Server) -> 
         begun = time.monotonic()
         pool.submit(connection.sendall, data)
         assert received(connection, len(data)) == data
-        assert 0.45 <= time.monotonic() - begun < 5
+        assert time.monotonic() - begun >= 0.45
 
 
 def test_connections_share_the_rate_and_none_is_left_behind(relays: Through) -> None:
@@ -117,8 +117,8 @@ def test_connections_share_the_rate_and_none_is_left_behind(relays: Through) -> 
         connections = [connected(through.route("b", server.address)) for _ in range(3)]
         for connection in connections:
             pool.submit(connection.sendall, bytes(4_000_000))
-        wait_for(lambda: sum(sizes.values()) > 1_500_000)
-        assert min(sizes.values()) > 250_000, sizes
+        wait_for(lambda: len(sizes) == 3 and min(sizes.values()) > 250_000, lambda: sizes)
+        assert max(sizes.values()) < 4_000_000, sizes
         through.close()
         for connection in connections:
             connection.close()
@@ -163,13 +163,13 @@ def test_a_receiver_that_does_not_read_holds_the_sender_back(relays: Through) ->
         with connected(through.route("b", server.address)) as connection:
             connection.setblocking(False)
             sent, stopped_at = 0, time.monotonic()
-            while time.monotonic() - stopped_at < 0.5:  # nothing was taken for so long
+            while held(through) <= limits.RELAY_BYTES or time.monotonic() - stopped_at < 0.5:  # nothing more was taken
                 try:
                     sent += connection.send(bytes(1 << 20))
                     stopped_at = time.monotonic()
                 except BlockingIOError:
                     time.sleep(0.01)
-            assert limits.RELAY_BYTES < held(through) <= limits.RELAY_BYTES + (1 << 20)
+            assert held(through) <= limits.RELAY_BYTES + (1 << 20)
             assert sent < limits.RELAY_BYTES + (64 << 20)  # the system's own buffers have bounds, too
             silent.set()
             connection.settimeout(HANG_S)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.model.techniques import Technique
+from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.part import Part, replica_reader
@@ -155,11 +156,14 @@ def test_what_is_held_is_neither_stored_nor_acknowledged(tmp_path: Path) -> None
         journal = create(store, SOURCE)
         inlet = JournalInlet(store, journal, clock=lambda: 0)
         client = stack.enter_context(Client(upstream.server.address))
+        acknowledger = Acknowledger("mit", client)
         follower = CopyFollower(
-            inlet, client, copy="mit", reader=replica_reader("osu"), life="life", rebuild=print, hold=hold
+            inlet, client, acknowledger, copy="mit", reader=replica_reader("osu"), life="life", rebuild=print, hold=hold
         )
-        follower.start()
-        stack.callback(follower.stop)
+        for each in (acknowledger, follower):
+            each.start()
+            stack.callback(each.join)
+            stack.callback(each.close)
         upstream.append(3)
         assert seen.wait(HANG_S)
         assert numbers_in(journal) == []

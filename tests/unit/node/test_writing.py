@@ -24,7 +24,7 @@ from anabranch.query.connectors import Writer, writer_key
 from anabranch.query.specs import writer_from
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 SCHEMA = arrow_schema([("x", "bigint"), ("s", "string")])
 
@@ -263,7 +263,7 @@ def test_a_writer_whose_disk_failed_tries_again(bench: Bench, tmp_path: Path, mo
     bench.append(3)
     wait_for(lambda: len(lines(tmp_path / "out.jsonl")) == 3)
     runner._stopping.set()
-    runner.stop(time.monotonic() + 5)
+    runner.stop(time.monotonic() + HANG_S)
 
 
 def test_segments_without_rows_are_passed_over(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

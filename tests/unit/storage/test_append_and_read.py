@@ -16,6 +16,7 @@ from anabranch.limits import SEGMENT_BYTES, SEGMENT_ROWS
 from anabranch.storage import BatchRecord, LogSpec, Store
 from anabranch.storage.log import READ_BYTES
 from tests.unit.storage.stories import DATA, NOW, ORIGINS, append, observe, rows, spec, values_in
+from tests.waiting import HANG_S
 
 
 def test_what_was_appended_is_read_back_and_ids_are_contiguous(store: Store) -> None:
@@ -196,7 +197,7 @@ def test_a_reader_follows_by_waiting_for_the_next_commit(store: Store) -> None:
 
     def follow() -> None:
         at = 0
-        while log.wait_beyond(at, 30.0):
+        while log.wait_beyond(at, HANG_S):
             for segment in log.read(at, log.end_seq()):
                 at = segment.seq
                 seen.append(segment.first_id)
@@ -208,7 +209,7 @@ def test_a_reader_follows_by_waiting_for_the_next_commit(store: Store) -> None:
     while len(seen) < 20:
         log.wait_beyond(20, 0.001)
     store.close()  # wakes the reader, which finds nothing new
-    reader.join(timeout=30)
+    reader.join(timeout=HANG_S)
     assert not reader.is_alive()
     assert seen == list(range(1, 21))
 
@@ -245,7 +246,7 @@ def test_readers_see_whole_transactions_in_order_while_others_append_and_trim(st
             transaction.trim("s", now_us=value + 1_000_000 - 50)
     done.set()
     for reader in readers:
-        reader.join(timeout=30)
+        reader.join(timeout=HANG_S)
     assert failures == []
     assert max(missed, default=0) < log.first_seq()  # only what was trimmed
     assert values_in(log)[-1] == 149

@@ -10,6 +10,7 @@ from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
 from anabranch.transport.session import Connection, connect
 from tests.unit.transport.fake_node import FakeNode
+from tests.waiting import HANG_S
 
 
 @pytest.fixture
@@ -25,11 +26,11 @@ def server(node: FakeNode) -> Iterator[FlightServer]:
 
 @pytest.fixture
 def client(server: FlightServer) -> Iterator[Client]:
-    with Client(server.address, timeout_s=5) as client:
+    with Client(server.address, timeout_s=HANG_S) as client:
         yield client
 
 
 @pytest.fixture
 def connection(server: FlightServer) -> Iterator[Connection]:
-    with connect(server.address, timeout_s=5) as connection:
+    with connect(server.address, timeout_s=HANG_S) as connection:
         yield connection

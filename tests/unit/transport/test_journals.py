@@ -6,7 +6,7 @@ import random
 import socket
 import struct
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -41,11 +41,11 @@ class FakeJournals:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return [after_seq, *range(after_seq + 1, after_seq + at_most), to_seq]
 
-    def read(self, request: JournalRequest) -> tuple[pa.Schema, Iterator[Rows | Control]]:
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         self.asked.append(request)
         return ROWS.schema, self._pieces()
 
-    def _pieces(self) -> Iterator[Rows | Control]:
+    def _pieces(self) -> Generator[Rows | Control, None, None]:
         try:
             for number in range(3):
                 if number == self.fails_after:
@@ -256,7 +256,7 @@ def test_a_reader_that_takes_nothing_for_too_long_is_left(
     monkeypatch.setattr(limits, "SPARK_STALL_S", 0.05)
     large = pa.record_batch({"x": pa.array(range(1 << 20), pa.int64())}).serialize()
 
-    def endless() -> Iterator[Rows | Control]:
+    def endless() -> Generator[Rows | Control, None, None]:
         try:
             while True:
                 yield Rows(large)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.core.roll_call import Met
-from anabranch.core.shared_lane import Entry, StoreAnswered, StoreAsked, TeachAsked, VoteAnswered, VoteAsked
+from anabranch.core.shared_lane import StoreAnswered, StoreAsked, TeachAsked, VoteAnswered, VoteAsked
 from anabranch.errors import ConfigError
 from anabranch.transport import letters, wire
 from anabranch.transport.letters import AboutLane, Greeting, Message
@@ -15,8 +15,8 @@ ASKED = StoreAsked(
     sender="a",
     term=4,
     after=7,
-    after_term=2,
-    entries=(Entry(3, b"one"), Entry(4, b"")),
+    began_with=2,
+    entries=(b"one", b""),
     released=8,
     counts=True,
     everywhere=6,
@@ -24,12 +24,14 @@ ASKED = StoreAsked(
     lives=LIVES,
 )
 SAID: list[Message] = [
-    VoteAsked(sender="a", term=4, last=(3, 9), lives=LIVES),
-    VoteAnswered(sender="a", term=4, agreed=True, lives=LIVES),
+    VoteAsked(sender="a", term=4, last=(3, 9), trial=True, takes_over=True, lives=LIVES),
+    VoteAnswered(sender="a", term=4, agreed=True, tried=5, lives=LIVES),
     ASKED,
     StoreAnswered(sender="a", term=4, agreed=False, stored=9, released=8, learns=True, lives=LIVES),
     TeachAsked(sender="a", term=4),
-    StoreAsked(sender="a", term=5, after=0, after_term=0, entries=(Entry(5, b"two"),), released=0),
+    StoreAsked(sender="a", term=5, after=0, began_with=0, entries=(b"two",), released=0),
+    VoteAsked(sender="a", term=4, last=(3, 9)),
+    VoteAnswered(sender="a", term=4, agreed=False),
 ]
 
 
@@ -38,6 +40,12 @@ def test_a_letter_comes_out_as_it_went_in() -> None:
     said, bodies = letters.letter("a", messages)
     assert bodies.num_rows == 4
     assert letters.letter_of(wire.decode(said), bodies) == ("a", messages)
+
+
+def test_a_letter_that_lacks_entries_is_refused() -> None:
+    said, bodies = letters.letter("a", [AboutLane(source="s", lane="p", message=ASKED)])
+    with pytest.raises(ConfigError, match="2 entries"):
+        letters.letter_of(wire.decode(said), bodies.slice(0, 2))
 
 
 def test_answers_come_out_as_they_went_in() -> None:

@@ -17,7 +17,7 @@ from anabranch.model.position import Position
 from anabranch.transport.racing import RacingSubscription
 from anabranch.transport.session import Connections, connect
 from tests.unit.transport.log_node import Entry, LogNode, stored
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 A1, A2, A3, B1 = ("a", 10, 1), ("a", 10, 2), ("a", 12, 3), ("b", 11, 1)
 
@@ -77,7 +77,7 @@ def pair(tmp_path: Path, opened: ExitStack) -> tuple[LogNode, LogNode]:
 
 @pytest.fixture
 def replicas(pair: tuple[LogNode, LogNode], opened: ExitStack) -> Connections:
-    return opened.enter_context(connect([each.address for each in pair], timeout_s=5))
+    return opened.enter_context(connect([each.address for each in pair], timeout_s=HANG_S))
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_a_killed_copy_holds_up_nobody_and_is_read_again_after_its_position(
     wait_for(lambda: all(place.id == 1 for place in taken.subscription.place.values()))
     pair[0].close()
     pair[1].append([A2], a=11)
-    wait_for(lambda: taken.entries == [A1, A2], seconds=3)
+    wait_for(lambda: taken.entries == [A1, A2])
     pair[0].open()
     pair[0].append([A2, A3], a=12)
     wait_for(lambda: taken.promises == {"a": 12})
@@ -140,7 +140,7 @@ def test_a_copy_that_stands_still_holds_up_nobody(pair: tuple[LogNode, LogNode],
     pair[0].running.clear()
     for number in range(1, 6):
         pair[1].append([("a", number, number)], a=number)
-        wait_for(lambda number=number: len(taken.entries) == number, seconds=3)  # type: ignore[misc]
+        wait_for(lambda number=number: len(taken.entries) == number)  # type: ignore[misc]
     pair[0].append([("a", 7, 7)], a=8)
     pair[0].running.set()
     wait_for(lambda: taken.promises == {"a": 8})
@@ -270,7 +270,7 @@ def test_what_waits_is_bounded(pair: tuple[LogNode, LogNode], replicas: Connecti
 
 def test_nobody_there_is_told_after_the_deadline(tmp_path: Path) -> None:
     one, other = LogNode(tmp_path, "m"), LogNode(tmp_path, "n")
-    with connect([one.address, other.address], timeout_s=2) as replicas:
+    with connect([one.address, other.address], timeout_s=HANG_S) as replicas:
         with pytest.raises(StreamNotFound, match="nonsense"):
             replicas.subscribe("nonsense", start="start")
         one.close()

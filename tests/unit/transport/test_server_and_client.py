@@ -29,6 +29,7 @@ from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
 from anabranch.transport.server import FlightServer, _cut_connections
 from tests.unit.transport.fake_node import PING, FakeNode, pings
+from tests.waiting import HANG_S
 
 
 def ids(batches: list[pa.RecordBatch]) -> list[int]:
@@ -101,8 +102,8 @@ def test_a_follower_that_is_closed_from_another_thread_ends_quietly(client: Clie
     reader = threading.Thread(target=lambda: got.extend(reading))
     reader.start()
     closer.start()
-    reader.join(5)
-    closer.join(5)
+    reader.join(HANG_S)
+    closer.join(HANG_S)
     assert not reader.is_alive()
     assert got == []
 
@@ -110,7 +111,7 @@ def test_a_follower_that_is_closed_from_another_thread_ends_quietly(client: Clie
 def test_ctrl_c_leaves_a_follower_at_once_and_the_node_sees_it_go(client: Client, server: FlightServer) -> None:
     with pytest.raises(KeyboardInterrupt), client.read(ReadRequest(stream="ping", follow=True)):
         raise KeyboardInterrupt
-    assert server._calls.wait_over(5)
+    assert server._calls.wait_over(HANG_S)
 
 
 def test_stopping_does_not_wait_for_a_client_that_holds_a_push_open(client: Client, node: FakeNode) -> None:
@@ -121,7 +122,7 @@ def test_stopping_does_not_wait_for_a_client_that_holds_a_push_open(client: Clie
     assert answers.read() is not None  # the call is open, and silent from now on
     stopper = threading.Thread(target=server.stop, daemon=True)
     stopper.start()
-    stopper.join(10)
+    stopper.join(HANG_S)
     assert not stopper.is_alive()
     with pytest.raises((flight.FlightError, pa.ArrowException)):
         writer.close()

@@ -30,6 +30,7 @@ from anabranch.transport.producer import Producer
 from anabranch.transport.server import FlightServer
 from anabranch.transport.session import Connection, connect
 from tests.unit.transport.fake_node import PING, FakeNode, pings, tuples
+from tests.waiting import HANG_S
 
 ROW = {"source": "a", "target": "b", "rtt_ms": 1.5, "hops": 2, "sent": "2026-01-31T12:00:00Z"}
 
@@ -87,7 +88,7 @@ def test_a_large_push_goes_in_batches_and_a_refusal_counts_rows_over_all(
 
 
 def test_a_plain_push_that_gets_no_answer_says_what_is_not_known(server: FlightServer) -> None:
-    with connect(server.address, timeout_s=1) as connection:
+    with connect(server.address) as connection:
 
         def lose(push: Push) -> PushAnswer:
             raise NodeUnreachable("Gone.")
@@ -187,7 +188,7 @@ def test_a_producer_carries_on_when_the_node_restarts(node: FakeNode) -> None:
         pushing = threading.Thread(target=producer.push, args=(pings(2),))
         pushing.start()
         server = FlightServer(node, port=server.port)
-        pushing.join(20)
+        pushing.join(HANG_S)
         producer.push(pings(3))
     server.stop()
     assert rtts(node) == [1, 2, 3]
@@ -301,7 +302,7 @@ def test_a_subscription_is_closed_from_another_thread(node: FakeNode, node_is_th
         reading = threading.Thread(target=lambda: got.extend(subscription))
         reading.start()
         subscription.close()
-        reading.join(10)
+        reading.join(HANG_S)
         assert not reading.is_alive()
         assert got == []
     server.stop()

@@ -47,8 +47,12 @@ def later() -> Iterator[Client]:
         lambda client: client.read_copy(
             CopyRequest(stream="ping", reader="replica:b", life="x", position=None, punctuations={})
         ),
-        lambda client: client.acknowledge_copy(
-            CopyAcknowledgement(stream="ping", reader="replica:b", life="x", position=Position("i", 1), punctuations={})
+        lambda client: client.acknowledge_copies(
+            [
+                CopyAcknowledgement(
+                    stream="ping", reader="replica:b", life="x", position=Position("i", 1), punctuations={}
+                )
+            ]
         ),
     ],
     ids=["status", "register", "read a copy", "acknowledge a copy"],

@@ -31,11 +31,9 @@ class Agreement:
             begin = max(seen, copy.trimmed)
             for place, entry in enumerate(copy.between(begin, copy.released), start=begin):
                 if place == len(agreed):
-                    agreed.append(entry.content)
-                elif agreed[place] != entry.content:
-                    raise Broken(
-                        f"{node} has released {entry.content} at {place + 1} of {origin}, not {agreed[place]}."
-                    )
+                    agreed.append(entry)
+                elif agreed[place] != entry:
+                    raise Broken(f"{node} has released {entry} at {place + 1} of {origin}, not {agreed[place]}.")
             self._seen[disk.life, origin] = copy.released
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
