@@ -155,7 +155,7 @@ class SparkHost:
                 if backoff.is_exhausted:
                     raise _given_up(error, backoff.failures)
                 _log.warning(
-                    "%s It is started again in %.1f s, and goes on where it was. All else is not affected.",
+                    "%s Spark is started again in %.1f s, and goes on where it was. All else is not affected.",
                     error,
                     backoff.wait_s,
                 )
