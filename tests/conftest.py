@@ -12,9 +12,9 @@ from hypothesis import settings
 from tests.costs import Costs
 
 # No deadline: how long an example takes is a matter of the machine. A failure prints the line that repeats it.
-settings.register_profile("default", deadline=None, print_blob=True)
-settings.register_profile("thorough", settings.get_profile("default"), max_examples=2_000)
-settings.load_profile("default")
+settings.register_profile("long", deadline=None, print_blob=True)
+settings.register_profile("short", settings.get_profile("long"), max_examples=40, derandomize=True)
+settings.register_profile("thorough", settings.get_profile("long"), max_examples=2_000)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -32,6 +32,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Random examples are always the same ones, and fewer, except in the long run; ``--hypothesis-profile`` chooses."""
+    if not config.getoption("--hypothesis-profile"):
+        settings.load_profile("long" if config.getoption("--long") else "short")
     if (file := config.getoption("--costs")) is not None:
         config.pluginmanager.register(Costs(file))
 

@@ -21,20 +21,16 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
  * The batches of one range: one for each message of the node, and at the end one with the control row, if there is one.
  *
  * <p>A message holds rows as they are stored, perhaps with columns that nobody asked for; those are left where they are.
- * The kind of a row is not stored and not sent: all rows are insertions, but the last. Spark is done with a batch when
- * it asks for the next.
+ * The mark is not stored and not sent: it is null, but for the control row, which has nothing else. A stage that waits
+ * for nothing does not ask for the mark, and gets no control row. Spark is done with a batch when it asks for the next.
  */
 final class JournalReader implements PartitionReader<ColumnarBatch> {
-    private static final String KIND = "_kind";
-    private static final String TIME = "_stime";
-    private static final byte INSERTION = 0;
-    private static final byte BOUNDARY = 2;
+    static final String MARK = "_wm";
     private static final int PREFIX_BYTES = 8;  // of an Arrow message: a mark, and the length of its metadata
 
     private final StructType schema;
     private final Connection connection;
     private final BufferAllocator allocator;
-    private final ConstantColumnVector insertions;
     private VectorSchemaRoot root;
     private VectorLoader loader;
     private ColumnVector[] columns;
@@ -45,8 +41,6 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
         this.connection = connection;
         this.schema = schema;
         allocator = Memory.ROOT.newChildAllocator("a range of a journal", 0, Long.MAX_VALUE);
-        insertions = constant(KIND);
-        insertions.setByte(INSERTION);
     }
 
     public boolean next() throws IOException {
@@ -60,8 +54,12 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
                     batch = new ColumnarBatch(columns, root.getRowCount());
                     return true;
                 case Connection.CONTROL:
-                    batch = new ColumnarBatch(controlRow(connection.body().getLong()), 1);
-                    return true;
+                    long time = connection.body().getLong();
+                    if (schema.getFieldIndex(MARK).isDefined()) {
+                        batch = new ColumnarBatch(controlRow(time), 1);
+                        return true;
+                    }
+                    break;
                 case Connection.END:
                     ended = true;
                     break;
@@ -99,7 +97,7 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
         String[] names = schema.fieldNames();
         columns = new ColumnVector[names.length];
         for (int index = 0; index < names.length; index++) {
-            columns[index] = names[index].equals(KIND) ? (ColumnVector) insertions
+            columns[index] = names[index].equals(MARK) ? (ColumnVector) nothing(index)
                     : new ArrowColumnVector(root.getVector(names[index]));
         }
     }
@@ -138,20 +136,19 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
         String[] names = schema.fieldNames();
         ColumnVector[] row = new ColumnVector[names.length];
         for (int index = 0; index < names.length; index++) {
-            ConstantColumnVector column = constant(names[index]);
-            if (names[index].equals(KIND)) {
-                column.setByte(BOUNDARY);
-            } else if (names[index].equals(TIME)) {
+            ConstantColumnVector column = nothing(index);
+            if (names[index].equals(MARK)) {
+                column.setNotNull();
                 column.setLong(time);
-            } else {
-                column.setNull();
             }
             row[index] = column;
         }
         return row;
     }
 
-    private ConstantColumnVector constant(String name) {
-        return new ConstantColumnVector(1, schema.apply(name).dataType());
+    private ConstantColumnVector nothing(int index) {
+        ConstantColumnVector column = new ConstantColumnVector(1, schema.apply(index).dataType());
+        column.setNull();
+        return column;
     }
 }

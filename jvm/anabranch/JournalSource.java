@@ -12,8 +12,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * The door for Spark: {@code spark.readStream.format("anabranch.JournalSource")}.
  *
  * <p>Spark asks for the latest offset and for the rows between two offsets. An offset is the number of a segment, so a
- * batch that runs again reads exactly the same rows. Every range ends with one control row (a BOUNDARY whose time is
- * the smallest punctuation at its end), which the compiler turns into Spark's watermark.
+ * batch that runs again reads exactly the same rows. Every range ends with one control row (the
+ * smallest punctuation at its end), which the compiler turns into Spark's watermark.
  *
  * <p>Nothing is decided here. Where a batch ends, how it is divided and what is in a range, the node says; these classes
  * carry its answers to Spark. They use only what Janino can compile, so there are no lambdas and no diamonds, and a cast

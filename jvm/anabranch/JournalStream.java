@@ -72,7 +72,9 @@ final class JournalStream implements MicroBatchStream, SupportsAdmissionControl 
         ArrayNode columns = question.putArray("columns");
         String[] names = schema.fieldNames();
         for (int index = 0; index < names.length; index++) {
-            columns.add(names[index]);
+            if (!names[index].equals(JournalReader.MARK)) {
+                columns.add(names[index]);
+            }
         }
         return new JournalReaderFactory(host, schema, question.toString());
     }

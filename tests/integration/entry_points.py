@@ -106,6 +106,11 @@ class EntryPoints:
     def leaders(self, origin: str = "events/p") -> list[str]:
         return [name for name in self.nodes if self.lane(name, origin)["state"] == "leads"]
 
+    def leader(self, origin: str = "events/p") -> str:
+        """The one that all know. Where processes get little time they may be about to choose another."""
+        wait_for(lambda: self.follow_one(origin), lambda: {name: self.lane(name, origin) for name in self.nodes})
+        return self.leaders(origin)[0]
+
     def follow_one(self, origin: str = "events/p") -> bool:
         """Whether all that run know the same leader."""
         leaders = self.leaders(origin)

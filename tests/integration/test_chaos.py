@@ -14,7 +14,7 @@ from tests.chaos.deployment_run import DeploymentRun
 from tests.chaos.fault_plan import Fault
 from tests.chaos.recording import expected_output
 
-ENTRIES_S = 20
+ENTRIES_S = 40
 
 FAULTS = [
     Fault(kind="kill", where=("wisc",), lasts=inf),

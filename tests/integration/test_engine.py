@@ -126,8 +126,8 @@ def test_a_filter_below_the_watermark_is_noticed(session: SparkSession) -> None:
     """Every plan that runs is looked at: such a filter would drop the control rows, and windows would never close."""
     schema = arrow_schema([("x", "int")])
     journal = journal_frame(session, schema, journals=NOWHERE, stream="numbers", stage="s")
-    right = punctuated(journal, ["x"]).filter("x > 1")
-    wrong = punctuated(journal.filter("x > 1"), ["x"])
+    right = punctuated(journal).filter("x > 1")
+    wrong = punctuated(journal.filter("x > 1"))
     assert control_rows_pass(right._jdf.queryExecution().analyzed())
     assert not control_rows_pass(wrong._jdf.queryExecution().analyzed())
 

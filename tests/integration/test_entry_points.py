@@ -51,7 +51,7 @@ def test_what_is_pushed_is_the_same_at_all_of_them(tmp_path: Path) -> None:
             push(producer, *range(100))
             producer.void(3)
             push(producer, 100)
-            producer.boundary(max(stime for _, stime, _, _ in points.rows(points.leaders()[0])) + 1)
+            producer.boundary(max(stime for _, stime, _, _ in points.rows(points.leader())) + 1)
         wait_for(points.agree)
         assert points.values("a") == list(range(101))
         assert [tid for _, _, tid, _ in points.rows("b")] == [*range(1, 101), 104]
@@ -62,7 +62,7 @@ def test_a_producer_goes_on_at_a_peer_and_who_was_away_catches_up(tmp_path: Path
         points.start()
         with producing(points) as producer:
             push(producer, 0, 1, 2)
-            (leader,) = points.leaders()
+            leader = points.leader()
             points.stop(leader)
             for value in range(3, 10):
                 push(producer, value)
@@ -91,7 +91,7 @@ def test_a_plain_client_is_sent_to_who_leads(tmp_path: Path) -> None:
     with entry_points(tmp_path, query=diagram(producers=())) as points:
         points.start()
         wait_for(lambda: points.follow_one("events/0"))
-        (leader,) = points.leaders("events/0")
+        leader = points.leader("events/0")
         follower = next(name for name in points.names if name != leader)
         with ab.connect(points.address(follower)) as connection, pytest.raises(NotLeading, match=f"led by .* {leader}"):
             connection.push("events", [{"x": 1}])
@@ -126,7 +126,7 @@ def test_the_boundaries_of_an_owned_lane_are_decided_once(tmp_path: Path) -> Non
     with entry_points(tmp_path, query=diagram(producers=())) as points:
         points.start()
         wait_for(lambda: all(points.punctuations(name) for name in points.names))
-        (leader,) = points.leaders("events/0")
+        leader = points.leader("events/0")
         points.stop(leader)
         before = max(points.punctuations(name)["events/0"] for name in points.nodes)
         wait_for(lambda: all(points.punctuations(name)["events/0"] > before for name in points.nodes))
@@ -139,7 +139,7 @@ def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path
         points.start()
         with producing(points) as producer:
             push(producer, 0)
-            (leader,) = points.leaders()
+            leader = points.leader()
             session = producer.registration.session
         wait_for(points.agree)
         points.stop(*[name for name in points.names if name != leader])
@@ -170,7 +170,7 @@ def test_the_command_line_goes_on_at_another_node(tmp_path: Path) -> None:
         command = ["push", points.address("a"), "events", str(rows), "--producer", "p", *nodes, "--batch", "3"]
         result = CliRunner().invoke(app, command)
         assert result.exit_code == 0, result.output
-        assert points.values(points.leaders()[0]) == list(range(10))
+        assert points.values(points.leader()) == list(range(10))
 
 
 # --- lost disks ----------------------------------------------------------------------------------------------------

@@ -329,4 +329,4 @@ def test_a_selection_leaves_out_what_no_filter_wants(state: Path, monkeypatch: p
         assert node.wait_caught_up(HANG_S)
         assert results(node) == [0, 1, 2]
     assert {to_text(request.rows) for request in asked} == {to_text(((Range(column="x", low=0),),))}
-    assert {tuple(request.columns) for request in asked} == {("_kind", "_stime", "_origin", "_tid", "x")}
+    assert {tuple(request.columns) for request in asked} == {("_stime", "_origin", "_tid", "x")}

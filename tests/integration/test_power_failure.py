@@ -29,7 +29,7 @@ from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, sa
 from tests.chaos.clients import read_stream
 from tests.recording import HOUR_US
 from tests.spark import running
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, wait_for
 
 STAGES = ("numbers", "totals", "pairs")
 BATCHES = 14
@@ -71,6 +71,7 @@ class Disk:
         self._synced = aside / "synced"
         self._aside = aside
         self._lock = threading.Lock()
+        self.syncs = 0
 
     @contextmanager
     def watching(self) -> Iterator[None]:
@@ -82,6 +83,7 @@ class Disk:
                 copy = self._synced / directory.name
                 shutil.rmtree(copy, ignore_errors=True)
                 shutil.copytree(directory, copy, ignore_dangling_symlinks=True)
+                self.syncs += 1
 
         with patch.object(checkpoint, "make_durable", make_durable):
             yield
@@ -125,7 +127,8 @@ def test_a_node_goes_on_after_a_power_failure(tmp_path: Path, images: int) -> No
         pushing = threading.Thread(target=push_all, args=(node, 0.1 * images))
         pushing.start()
         for number in range(images):
-            time.sleep(random.uniform(0.2, 1.2))
+            reached = disk.syncs + random.randint(0, 6)
+            wait_for(lambda reached=reached: disk.syncs >= reached or not pushing.is_alive())  # type: ignore[misc]
             taken.append(disk.image(f"image-{number}", random))
         pushing.join()
     for image in taken:

@@ -37,8 +37,9 @@ hear.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
+from operator import eq
 from typing import Generic, TypeVar
 
 from anabranch.errors import check
@@ -283,10 +284,13 @@ Step = tuple[LaneCopy[Content], Leading | None, list[Action[Content]]]
 
 @dataclass(frozen=True, slots=True)
 class SharedLane(Generic[Content]):
-    """The rules of one lane at the entry point ``name``, whose peers are the source's other entry points."""
+    """The rules of one lane at the entry point ``name``, whose peers are the source's other entry points.
+
+    ``same`` says whether an entry that is held here is one that a leader sent, or the base that is left of it."""
 
     name: str
     peers: tuple[str, ...]
+    same: Callable[[Content, Content], bool] = eq
 
     @property
     def majority(self) -> int:
@@ -489,14 +493,8 @@ class SharedLane(Generic[Content]):
         fits = event.after <= copy.known
         if not fits and event.base is None:
             return copy, None, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
-        if not fits:
-            copy = replace(
-                copy,
-                entries=copy.between(event.after, copy.held),
-                trimmed=event.after,
-                base=event.base,
-                released=event.after,
-            )
+        if not fits and event.base is not None:
+            copy = self._behind_a_hole(copy, event.after, event.base)
             before = [*before, BeginAt(place=event.after)]
         stored = event.after + len(event.entries)
         copy = self._taken(copy, event, stored)
@@ -521,17 +519,28 @@ class SharedLane(Generic[Content]):
         )
         return Tell(peer=leader, message=message)
 
+    def _behind_a_hole(self, copy: LaneCopy[Content], after: int, base: Content) -> LaneCopy[Content]:
+        """What stands behind the hole stays if the entry before it is the leader's."""
+        last = copy.between(after - 1, after)
+        agrees = bool(last) and self.same(last[0], base)
+        entries = copy.between(after, copy.held) if agrees else ()
+        return replace(copy, entries=entries, trimmed=after, base=base, released=after)
+
     def _taken(self, copy: LaneCopy[Content], event: StoreAsked[Content], stored: int) -> LaneCopy[Content]:
         """With the leader's entries behind those that are known to be its own. What stands behind them, of an earlier
-        leader, may have been released, and stays until all is here that this leader began with: then it was not."""
+        leader, may have been released, and stays until all is here that this leader began with: then it was not. It
+        was not, either, if the two differ before: an entry rests on those before it, and goes with them."""
         known = copy.known
-        entries = (*copy.between(copy.trimmed, known), *event.entries[known - event.after :])
+        sent = event.entries[known - event.after :]
+        entries = (*copy.between(copy.trimmed, known), *sent)
         if copy.whole == event.term:
             return replace(copy, entries=entries) if stored > known else copy
         if stored >= event.began_with:
             return replace(copy, entries=entries, whole=event.term)
         matched = max(known, stored)
-        return replace(copy, entries=(*entries, *copy.between(matched, copy.held)), matched=matched)
+        agrees = all(self.same(mine, its) for mine, its in zip(copy.between(known, matched), sent, strict=False))
+        rest = copy.between(matched, copy.held) if agrees else ()
+        return replace(copy, entries=(*entries, *rest), matched=matched)
 
     def _stored(
         self, copy: LaneCopy[Content], leading: Leading | None, before: list[Action[Content]], event: StoreAnswered

@@ -21,18 +21,16 @@ from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
-from anabranch.engine.watermark import punctuated, with_identity, without_control_rows
+from anabranch.engine.watermark import punctuated
 from anabranch.engine.windows import apply_aggregate
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
-from anabranch.model.header import KIND
 from anabranch.query import floats
 from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Step, Union
 from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
-from anabranch.query.sql import quote
 
 Journals = Callable[[str], DataFrame]
-"""Gives the raw journal of a stream: ``_kind``, the row header, and the data columns."""
+"""Gives the raw journal of a stream: the mark, if the stage waits, the row header, and the data columns."""
 
 
 Finish = Callable[[DataFrame], DataFrame]
@@ -158,9 +156,7 @@ class _Compiler:
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""
-        raw = with_identity(self._journals(stream))
-        data = [quote(name) for name in raw.columns if name not in (KIND, *ROW_HEADER)]
-        return punctuated(raw, data) if self._waits else without_control_rows(raw, data)
+        return punctuated(self._journals(stream))
 
     def _check_same_types(self, box: Union, frames: list[DataFrame]) -> None:
         """Spark would cast silently; two inputs of a Union must have the same columns as they are."""

@@ -20,6 +20,9 @@ JAR: Final = Path(__file__).with_name("connector.jar")
 SOURCE: Final = "anabranch.JournalSource"
 """The format of a journal, for ``spark.readStream``."""
 
+MARK: Final = "_wm"
+"""The column that the connector fills: the time of a control row, and NULL on all others. Without it there are none."""
+
 _VERSION: Final = re.compile(rb"^Implementation-Version: (\w+)", re.MULTILINE)
 
 

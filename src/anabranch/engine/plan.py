@@ -17,7 +17,7 @@ from anabranch.engine.connector import NOWHERE
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import SparkSettings, open_session
 from anabranch.query.boxes import Diagram
-from anabranch.query.graph import Stage, stages
+from anabranch.query.graph import Stage, is_stateful, stages
 from anabranch.query.needs import needs
 
 
@@ -45,9 +45,14 @@ def _compiled(
     for stage in all_stages:
 
         def journal(stream: str, stage: Stage = stage) -> DataFrame:
-            wanted = needs(diagram, stage)[stream]
             return journal_frame(
-                session, schemas[stream], journals=NOWHERE, stream=stream, stage=stage.name, wanted=wanted
+                session,
+                schemas[stream],
+                journals=NOWHERE,
+                stream=stream,
+                stage=stage.name,
+                waits=is_stateful(diagram, stage),
+                wanted=needs(diagram, stage)[stream],
             )
 
         compiled = compile_stage(diagram, stage, journal)

@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
-    ByteType,
     IntegerType,
     LongType,
     StructField,
@@ -31,16 +30,16 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.connector import SOURCE, JournalHost
+from anabranch.engine.connector import MARK, SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
-from anabranch.model.header import KIND, ORIGIN, STIME, TID
+from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.selection import ALL_ROWS, Selection, to_text
 from anabranch.query.boxes import Diagram
-from anabranch.query.graph import Stage
+from anabranch.query.graph import Stage, is_stateful
 from anabranch.query.needs import EVERYTHING, Needs, needs
 from anabranch.query.selecting import selections
 
@@ -69,13 +68,17 @@ def journal_frame(
     stage: str,
     scan: int = 0,
     max_rows: int = limits.BATCH_ROWS,
+    waits: bool = True,
     wanted: Needs = EVERYTHING,
     rows: Selection = ALL_ROWS,
 ) -> DataFrame:
-    """The raw journal of a stream as a streaming DataFrame, for one place of the stage's plan."""
+    """The raw journal of a stream as a streaming DataFrame, for one place of the stage's plan.
+
+    ``waits`` says whether the stage waits for punctuations, and so needs the control rows.
+    """
     identity = [StructField(ORIGIN, IntegerType()), StructField(TID, LongType())]
     fields = [
-        StructField(KIND, ByteType()),
+        *([StructField(MARK, TimestampType())] if waits else ()),
         StructField(STIME, TimestampType()),
         *(identity if wanted.identity else ()),
         *(
@@ -120,6 +123,7 @@ class StageRun:
         self._batch_ms = 0.0
 
         scans = count()
+        waits = is_stateful(diagram, stage)
         needed = needs(diagram, stage)
         rows = selections(diagram, stage)
 
@@ -132,6 +136,7 @@ class StageRun:
                 stage=stage.name,
                 scan=next(scans),
                 max_rows=max_rows,
+                waits=waits,
                 wanted=needed[stream],
                 rows=rows.get(stream, ALL_ROWS),
             )

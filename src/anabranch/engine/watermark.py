@@ -1,7 +1,7 @@
 """Punctuation as Spark's watermark.
 
-A journal ends every range with a control row: a BOUNDARY whose time is the smallest punctuation there. The column
-``_wm`` is null on every other row, so only control rows raise the watermark, and the watermark is exactly the
+A journal ends every range with a control row: its mark is the smallest punctuation there. The mark is null on every
+other row, so only control rows raise the watermark, and the watermark is exactly the
 punctuation: a source that runs ahead closes nothing, and no row is late because of another source. Above the watermark
 the control rows are filtered out, and a stateful box marks the time it works with as event time.
 
@@ -15,8 +15,10 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from anabranch.engine.connector import MARK
 from anabranch.engine.stateless import ROW_HEADER
-from anabranch.model.header import KIND, ORIGIN, STIME, TID, Kind
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.query.sql import quote
 
 EVENT_TIME: Final = "spark.watermarkDelayMs"
 """The metadata key by which Spark's stateful operators find the event time."""
@@ -40,23 +42,18 @@ _BELOW_WATERMARK: Final = frozenset(
 """What may stand between a journal and its watermark: nothing that can drop a row."""
 
 
-def with_identity(journal: DataFrame) -> DataFrame:
-    """The journal with all columns of the header, also if nobody above will ask which tuple a tuple is."""
-    missing = {ORIGIN: "int", TID: "bigint"}.items()
-    nothing = {name: F.lit(0).cast(type_) for name, type_ in missing if name not in journal.columns}
-    return journal.withColumns(nothing) if nothing else journal
+def punctuated(journal: DataFrame) -> DataFrame:
+    """The rows of a journal, with its control rows as the watermark. Where none are asked for, none is needed."""
+    if MARK in journal.columns:
+        journal = journal.withWatermark(MARK, "0 seconds").filter(F.col(MARK).isNull())
+    data = [quote(name) for name in journal.columns if name not in (MARK, *ROW_HEADER)]
+    return journal.select(STIME, *_identity(journal), *data)
 
 
-def without_control_rows(journal: DataFrame, data: list[str]) -> DataFrame:
-    """The rows of a journal for a stage that waits for nothing: no watermark is needed."""
-    return journal.filter(F.col(KIND) == int(Kind.INSERTION)).select(*ROW_HEADER, *data)
-
-
-def punctuated(journal: DataFrame, data: list[str]) -> DataFrame:
-    """The rows of a journal, with its control rows as the watermark."""
-    control = F.when(F.col(KIND) == int(Kind.BOUNDARY), F.col(STIME))
-    marked = journal.withColumn("_wm", control).withWatermark("_wm", "0 seconds")
-    return marked.filter("_wm IS NULL").select(*ROW_HEADER, *data)
+def _identity(journal: DataFrame) -> list[Column]:
+    """Zeros where nobody above will ask which tuple a tuple is: few steps are planned faster than many."""
+    types = {ORIGIN: "int", TID: "bigint"}
+    return [F.col(n) if n in journal.columns else F.lit(0).cast(type_).alias(n) for n, type_ in types.items()]
 
 
 def as_event_time(frame: DataFrame, time: Column, name: str) -> DataFrame:

@@ -14,15 +14,14 @@ import pyarrow as pa
 
 from anabranch import failpoints, limits
 from anabranch.errors import StreamNotFound
-from anabranch.model.header import KIND
 from anabranch.model.punctuation import smallest
-from anabranch.model.selection import ALL_ROWS
+from anabranch.model.selection import ALL_ROWS, Selection
 from anabranch.node.selecting import selected
 from anabranch.node.stages import StageRunner
 from anabranch.node.streams import Streams
 from anabranch.storage.codec import encode_rows, stored_schema
-from anabranch.storage.log import Log
-from anabranch.transport.journals import Control, JournalRequest, Rows
+from anabranch.storage.log import Log, Segment
+from anabranch.transport.journals import Body, Control, JournalRequest, Rows
 
 
 class Journals:
@@ -67,32 +66,38 @@ def read_range(
 ) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
     """A range, and the schema of its rows."""
     stored = stored_schema(log.spec.schema)
-    wanted = [name for name in request.columns if name != KIND]
+    wanted = list(request.columns)
     unknown = [name for name in wanted if name not in stored.names]
     if unknown:
         raise StreamNotFound(f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark asks this.")
-    data = log.spec.schema.names
-    if request.rows == ALL_ROWS and all(name in wanted for name in data):
-        return stored, _ending_with_control(log, origins, request, None)
-    return pa.schema([stored.field(name) for name in wanted]), _ending_with_control(log, origins, request, wanted)
+    if all(name in wanted for name in log.spec.schema.names):  # a header more than is wanted costs less than a copy
+        wanted = stored.names
+    return pa.schema([stored.field(name) for name in wanted]), _pieces(log, origins, request, wanted)
 
 
-def _ending_with_control(
-    log: Log, origins: frozenset[str], request: JournalRequest, wanted: Sequence[str] | None
+def _pieces(
+    log: Log, origins: frozenset[str], request: JournalRequest, columns: Sequence[str]
 ) -> Generator[Rows | Control, None, None]:
-    """The segments as they are stored, or only what is wanted of them; then the control row."""
     punctuations: Mapping[str, int] = {}
     for segment in log.read(request.after_seq, request.to_seq):
         punctuations = segment.punctuations
-        if segment.body is None:
-            continue
-        if wanted is None:
-            yield Rows(segment.body)
-            continue
-        assert segment.rows is not None
-        rows = selected(segment.rows, request.rows)
-        if rows.num_rows:
-            yield Rows(encode_rows(rows.select(wanted)))
+        message = _message(segment, request.rows, columns)
+        if message is not None:
+            yield Rows(message)
     control = smallest(punctuations, origins)
     if control > 0:
         yield Control(control)
+
+
+def _message(segment: Segment, selection: Selection, columns: Sequence[str]) -> Body | None:
+    """What is needed of a segment, if anything is; all of it as it is stored."""
+    if segment.body is None:
+        return None
+    whole = list(columns) == segment.schema.names
+    if whole and selection == ALL_ROWS:
+        return segment.body
+    assert segment.rows is not None
+    rows = selected(segment.rows, selection)
+    if whole and rows.num_rows == segment.rows.num_rows:
+        return segment.body
+    return encode_rows(rows.select(columns)) if rows.num_rows else None

@@ -105,7 +105,7 @@ class LaneReplica:
         self._clock = clock
         self._tell = tell
         self._all_kept_bytes = kept_bytes
-        self._rules: SharedLane[Held] = SharedLane(sharing.name, sharing.peers)
+        self._rules: SharedLane[Held] = SharedLane(sharing.name, sharing.peers, self._is_same)
         self._leading: Leading | None = None
         self._waiting: list[Waiting] = []
         self._logs = store.log(source), store.log(late_stream(source))
@@ -361,6 +361,11 @@ class LaneReplica:
         for stream in (self._source, late_stream(self._source)):
             self._sharing.renew(stream, {self._origin: floor})
         return True
+
+    def _is_same(self, mine: Held, its: Held) -> bool:
+        """The bytes of an entry are made once, by who first led it in; a base has lost its rows."""
+        entry, sent = mine.read(self._store), its.read(self._store)
+        return entry == sent or self._read(mine).without_rows().to_bytes() == sent
 
     def _read(self, held: Held) -> Decided:
         return Decided.from_bytes(held.read(self._store), self._schema)

@@ -100,7 +100,7 @@ class JournalPorts(Protocol):
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         """The rows of a range and its control row, and the schema that the messages have: at least the columns that
-        are asked for, without the kind of a row."""
+        are asked for."""
         ...
 
 
@@ -249,10 +249,15 @@ class _Gone(Exception):
 
 
 class _Frames:
-    """One connection. What is added is sent when it is enough, or at a flush."""
+    """One connection. What is added is sent when it is enough, or at a flush.
+
+    The kernel ends its waits, not Python: a message of megabytes is one call then, and the interpreter is not needed
+    again for each piece that the reader has taken.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
+        self._wait_at_most(socket.SO_SNDTIMEO, limits.SPARK_STALL_S)
         self._waiting: list[memoryview] = []
         self._bytes = 0
 
@@ -286,7 +291,6 @@ class _Frames:
         left = [view for view in self._waiting if view.nbytes]
         self._waiting, self._bytes = [], 0
         try:
-            self._connection.settimeout(limits.SPARK_STALL_S)
             while left:
                 left = _after(left, self._connection.sendmsg(left))
         except OSError as error:
@@ -296,7 +300,7 @@ class _Frames:
         body = bytearray()
         while len(body) < count:
             try:
-                self._connection.settimeout(max(deadline - time.monotonic(), 0.001))
+                self._wait_at_most(socket.SO_RCVTIMEO, deadline - time.monotonic())
                 piece = self._connection.recv(count - len(body))
             except OSError as error:
                 raise _Gone from error
@@ -304,6 +308,10 @@ class _Frames:
                 return None
             body += piece
         return bytes(body)
+
+    def _wait_at_most(self, what: int, seconds: float) -> None:
+        micros = max(1, round(seconds * 1_000_000))  # none at all would be for ever
+        self._connection.setsockopt(socket.SOL_SOCKET, what, struct.pack("@ll", *divmod(micros, 1_000_000)))
 
 
 def _after(views: list[memoryview], sent: int) -> list[memoryview]:

@@ -58,6 +58,15 @@ class Group:
             for place, entry in enumerate(copy.between(copy.trimmed, copy.released), start=copy.trimmed + 1):
                 agreed = self.agreed.setdefault(place, entry)
                 assert entry == agreed, f"{name} shows {entry} at {place}, another {agreed}"
+                follows, is_chained, _ = entry.partition("<")
+                before = self.agreed.get(place - 1, follows)
+                assert not is_chained or before.rpartition("<")[2] == follows, f"{entry} follows {before} at {place}"
+
+    def enter(self, name: str, what: str) -> None:
+        """An entry that says which one it follows: what a lane makes of rows rests on all that came before."""
+        copy = self.copies[name]
+        last = copy.entries[-1] if copy.entries else copy.base or ""
+        self.handle(name, Entered(contents=(f"{last.rpartition('<')[2]}<{what}",)))
 
     def deliver(self, index: int = 0) -> list[Any]:
         tell = self.under_way.pop(index)
@@ -78,6 +87,11 @@ class Group:
                 self.deliver()
             else:
                 self.under_way.pop(0)
+
+    def elect_among(self, names: str, name: str) -> bool:
+        for _ in range(2):  # the first may be a trial in a term that is over
+            self.among(names, name, TAKE_OVER)
+        return self.leader(name)
 
     def trim(self, name: str, through: int | None = None) -> None:
         """Forgets what every entry point has released, or all up to this place."""
@@ -262,7 +276,7 @@ def run(
             case "enter":
                 leaders = [name for name in names if group.leader(name)]
                 if leaders:
-                    group.handle(random.choice(leaders), Entered(contents=(f"e{step}",)))
+                    group.enter(random.choice(leaders), f"e{step}")
             case "lead":
                 group.handle(random.choice(names), LeadWanted(takes_over=random.random() < 0.5))
             case "cut" if group.under_way:
@@ -444,6 +458,53 @@ def test_what_was_stored_stays_until_all_of_the_next_leader_is_there() -> None:
     assert lose_the_rest(SharedLane).agreed == {1: "x", 2: "y", 3: "z"}
     with pytest.raises(AssertionError, match="shows z at 2"):
         lose_the_rest(DropsTheRest)
+
+
+class KeepsWhatDiffers(SharedLane[str]):
+    """Keeps what stands behind a part of what a leader holds, though that part is another than it had."""
+
+    def __init__(self, name: str, peers: tuple[str, ...]) -> None:
+        super().__init__(name, peers, lambda mine, its: True)
+
+
+def lead_with_a_part(lane: type[SharedLane[str]]) -> Group:
+    """c has q and r of a, which nobody released, and gets a part of what d holds instead; then b and d are gone."""
+    group = Group("abcde", lane)
+
+    def elect(name: str, voters: str) -> None:
+        group.handle(name, TAKE_OVER)
+        while group.under_way:
+            tell = group.under_way.pop(0)
+            if {tell.peer, tell.message.sender} <= set(voters) and not isinstance(tell.message, StoreAsked):
+                group.handle(tell.peer, tell.message)
+
+    def store(leader: str, peer: str, count: int = 9) -> None:
+        group.handle(leader, PeerReachable(peer=peer))
+        group.handle(peer, cut(group.under_way.pop().message, count))
+        group.under_way.clear()
+
+    group.among("abcde", "a", TAKE_OVER)
+    group.enter("a", "p")
+    group.settle()
+    for entry in "qr":
+        group.enter("a", entry)
+    store("a", "c")
+    elect("b", "bde")
+    for entry in "xyz":
+        group.enter("b", entry)
+    store("b", "d")
+    elect("d", "cde")
+    store("d", "c", 2)
+    leader = next(name for name in "ca" if group.elect_among("ace", name))
+    group.enter(leader, "s")
+    group.settle()
+    return group
+
+
+def test_entries_of_two_leaders_do_not_mix() -> None:
+    assert lead_with_a_part(SharedLane).agreed[4] == "r<s"  # of a, which holds more than is left of it at c
+    with pytest.raises(AssertionError, match="q<r follows p<x at 3"):
+        lead_with_a_part(KeepsWhatDiffers)
 
 
 # --- what is forgotten ---------------------------------------------------------------------------------------------

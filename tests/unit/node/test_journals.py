@@ -49,7 +49,7 @@ def append(store: Store, rows: list[tuple[str, int]], punctuations: dict[str, in
 
 
 def read(
-    log: Log, after: int, to: int, rows: Selection = ALL_ROWS, columns: tuple[str, ...] = ("_kind", STIME, "x", "y")
+    log: Log, after: int, to: int, rows: Selection = ALL_ROWS, columns: tuple[str, ...] = (STIME, "x", "y")
 ) -> tuple[list[dict[str, int]], int | None]:
     """The rows of a range, with all columns that are sent, and the time of its control row."""
     request = JournalRequest(stream=log.name, after_seq=after, to_seq=to, columns=columns, rows=rows)
@@ -91,16 +91,17 @@ def test_a_range_reads_the_same_again(store: Store) -> None:
     assert xs(store.log("s"), 0, 2) == before
 
 
-def test_rows_that_are_all_needed_go_out_as_they_are_stored(store: Store) -> None:
+@pytest.mark.parametrize("rows", [ALL_ROWS, ((Range(column="x", low=0),),)])
+def test_rows_that_are_all_needed_go_out_as_they_are_stored(store: Store, rows: Selection) -> None:
     log = store.log("s")
-    request = JournalRequest(stream="s", after_seq=0, to_seq=2, columns=("_kind", "x", STIME, "y"))
+    request = JournalRequest(stream="s", after_seq=0, to_seq=2, columns=("x", STIME, "y"), rows=rows)
     _, pieces = read_range(log, frozenset(ORIGINS), request)
     sent = [bytes(piece.message) for piece in pieces if isinstance(piece, Rows)]
     assert sent == [bytes(segment.body or b"") for segment in log.read(0, 2)]
 
 
 def test_columns_that_nobody_needs_are_not_sent(store: Store) -> None:
-    found, _ = read(store.log("s"), 0, 1, columns=("_kind", "y"))
+    found, _ = read(store.log("s"), 0, 1, columns=("y",))
     assert found == [{"y": -10}, {"y": -5}]
     found, _ = read(store.log("s"), 0, 1, ((Range(column="x", low=7),),), columns=("y", "_tid"))
     assert found == [{"y": -10, "_tid": 0}]
