@@ -68,7 +68,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.autoSnapshotRepair.numFailuresBeforeActivating": "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": jvm.DEFAULT_MEMORY,
     "spark.driver.maxResultSize": "1g",
     # Writes checkpoint files without a process per file. Right for file systems that rename in one step; a checkpoint
     # is always in one, because it lies in the state directory.
