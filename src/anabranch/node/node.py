@@ -340,7 +340,9 @@ class Node:
             self._spark_says = jvm.new_messages
             spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
             journals = Journals(self._streams, self._runners, self._origins_of)
-            self._journals = JournalServer(journals, spark.driver_host, release=connector.release())
+            self._journals = JournalServer(
+                journals, spark.driver_host, spark.journals_port, release=connector.release()
+            )
             session = self._session = open_session(spark)
         self._open_inlets(session)
         for stage in self._stages:

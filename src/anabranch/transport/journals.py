@@ -105,9 +105,12 @@ class JournalPorts(Protocol):
 
 
 class JournalServer:
-    """Serves ``ports`` from construction until ``stop``, to whoever knows ``token`` and speaks ``release``."""
+    """Serves ``ports`` from construction until ``stop``, to whoever knows ``token`` and speaks ``release``.
 
-    def __init__(self, ports: JournalPorts, host: str, *, release: str) -> None:
+    Port 0 takes any free one; ``address`` says which.
+    """
+
+    def __init__(self, ports: JournalPorts, host: str, port: int = 0, *, release: str) -> None:
         self.token: Final = secrets.token_hex(16)
         self._ports = ports
         self._release = release
@@ -116,10 +119,10 @@ class JournalServer:
         self._stopping = False
         try:
             plain = host.strip("[]")  # an address of IPv6 is written in brackets
-            family, *_ = socket.getaddrinfo(plain, 0, type=socket.SOCK_STREAM)[0]
-            self._listener = socket.create_server((plain, 0), family=family, backlog=limits.SPARK_CONNECTIONS)
+            family, *_ = socket.getaddrinfo(plain, port, type=socket.SOCK_STREAM)[0]
+            self._listener = socket.create_server((plain, port), family=family, backlog=limits.SPARK_CONNECTIONS)
         except OSError as error:
-            raise cannot_listen(host, 0, str(error)) from error
+            raise cannot_listen(host, port, str(error)) from error
         self.address: Final = f"{host}:{self._listener.getsockname()[1]}"
         self._acceptor = threading.Thread(target=self._accept, name="journals", daemon=True)
         self._acceptor.start()

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch import limits
-from anabranch.errors import StateError, StreamNotFound
+from anabranch.errors import ConfigError, StateError, StreamNotFound
 from anabranch.model.selection import Range, to_text
 from anabranch.transport import journals, wire
 from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
@@ -221,6 +221,12 @@ def test_an_address_of_ipv6_is_served(ports: FakeJournals) -> None:
     with serving(ports, "[::1]") as server, Spark(server) as spark:
         assert server.address.startswith("[::1]:")
         assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+
+
+def test_a_port_that_is_taken_is_told(server: JournalServer, ports: FakeJournals) -> None:
+    port = int(server.address.rpartition(":")[2])
+    with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{port}"):
+        JournalServer(ports, "127.0.0.1", port, release=RELEASE)
 
 
 # --- bounds --------------------------------------------------------------------------------------------------------
