@@ -138,7 +138,8 @@ class JournalServer:
         self._listener.close()
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for thread in (self._acceptor, *left.values()):
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.ident is not None:  # one for which there was no room was never started
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def statistics(self) -> dict[str, int]:
         return {"connections": len(self._open)}
@@ -287,7 +288,7 @@ class _Frames:
         self.add(NUMBERS, struct.pack(f">{len(numbers)}q", *numbers))
 
     def refuse(self, error: AnabranchError) -> None:
-        self.add(REFUSED, str(error).encode())
+        self.add(REFUSED, str(error).encode(errors="replace"))
         self.flush()
 
     def flush(self) -> None:

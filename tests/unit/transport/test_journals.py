@@ -217,6 +217,26 @@ def test_a_connector_of_another_release_is_refused_with_what_to_do(server: Journ
         assert spark.is_cut()
 
 
+@pytest.mark.parametrize(
+    "hello",
+    [
+        b"",
+        b"{}",
+        b"[" * 4_000,
+        b'{"v":1,"token":7,"release":7}',
+        b'{"v":1,"token":"\\ud800","release":"\\ud800"}',
+        b'{"v":1,"token":"%s","release":"\\ud800"}',
+        b'{"v":2}',
+    ],
+)
+def test_a_greeting_that_is_none_is_refused(server: JournalServer, hello: bytes) -> None:
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=HANG_S) as stranger:
+        body = hello.replace(b"%s", server.token.encode())
+        stranger.sendall(struct.pack(">cI", b"H", len(body)) + body)
+        assert stranger.recv(1) == b"X"
+
+
 def test_an_address_of_ipv6_is_served(ports: FakeJournals) -> None:
     with serving(ports, "[::1]") as server, Spark(server) as spark:
         assert server.address.startswith("[::1]:")
