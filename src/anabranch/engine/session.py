@@ -79,6 +79,10 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 
+JOURNALS_PORT: Final = "spark.anabranch.journals.port"
+"""Named and given as Spark's own ports are."""
+
+_LARGEST_PORT: Final = 65_535
 _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
 _SOCKET_DIRECTORY_BYTES: Final = 60
@@ -120,6 +124,14 @@ class SparkSettings:
     def driver_host(self) -> str:
         """Where driver and journals listen: what is not for other machines stays on loopback."""
         return self.host if self.is_cluster else "127.0.0.1"
+
+    @property
+    def journals_port(self) -> int:
+        """Where executors read journals; 0 is any free port."""
+        asked = self.conf.get(JOURNALS_PORT, "0")
+        if not asked.isdecimal() or int(asked) > _LARGEST_PORT:
+            raise ConfigError(f"{JOURNALS_PORT} is {asked!r}.", remedy="Give a port from 1 to 65535, or leave it out.")
+        return int(asked)
 
     def _check_host(self) -> None:
         """Executors read the journals from this address: it must mean this machine there too."""

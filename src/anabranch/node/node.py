@@ -357,8 +357,10 @@ class Node:
             from anabranch.engine import connector
 
             journals = Journals(self._streams, self._runners, self._origins_of)
-            host = spark_settings(self.settings).driver_host
-            self._journals = JournalServer(journals, host, release=connector.release())
+            spark = spark_settings(self.settings)
+            self._journals = JournalServer(
+                journals, spark.driver_host, spark.journals_port, release=connector.release()
+            )
             self._spark.start(self._progress, text)
         else:
             self._open_what_waits()
