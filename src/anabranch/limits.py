@@ -240,7 +240,8 @@ NODE_STOP_WAIT_S: Final = 60.0
 ``STOP_WAIT_S`` each. A killed node goes on where it was, too."""
 
 RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
-"""Waits before a failed stage is started again. After the last one without progress the stage counts as failed."""
+"""Waits before a failed stage is started again, or Spark after its JVM died. After the last one without progress either
+counts as failed."""
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long SQLite waits for another connection of this process."""

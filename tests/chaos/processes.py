@@ -80,6 +80,17 @@ class NodeProcess:
         """SIGKILL for the node and all it has started, until none is left; how many processes there were."""
         return kill_session(self._popen)
 
+    def jvm(self) -> psutil.Process | None:
+        """Once it is one: before that it is a shell."""
+        children = psutil.Process(self.pid).children()
+        return next((child for child in children if child.name() == "java"), None)
+
+    def kill_jvm(self) -> None:
+        """As the kernel does when memory runs out: nothing but the JVM."""
+        jvm = self.jvm()
+        assert jvm is not None, self.log_tail()
+        jvm.kill()
+
     def tree(self) -> list[psutil.Process]:
         """The node, its children and theirs, dead parents or not."""
         return session_tree(self.pid)

@@ -1,4 +1,4 @@
-"""``anabranch run`` in the foreground of a shell: what it says, and the ways to stop it from outside."""
+"""Commands in the foreground of a shell: what they say, and the ways to stop them from outside."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -19,19 +19,17 @@ from tests.spark import QUICK_JVM
 from tests.waiting import HANG_S, wait_for
 
 
-class Running:
-    """``anabranch run`` as a process, as a terminal would start it: in a process group of its own."""
+class Foreground:
+    """A command as a process, as a terminal would start it: in a process group of its own."""
 
-    def __init__(self, query: Path, state: Path, *options: str, failpoint: str = "") -> None:
-        command = [sys.executable, "-m", "anabranch.cli", "run", str(query), "--state", str(state), *options]
-        command += ["--conf", f"spark.driver.extraJavaOptions={QUICK_JVM}"]
+    def __init__(self, *arguments: str, environment: Mapping[str, str] | None = None) -> None:
         self.process = subprocess.Popen(
-            command,
+            [sys.executable, "-m", "anabranch.cli", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             process_group=0,
-            env=os.environ | {"ANABRANCH_FAILPOINT": failpoint},
+            env=os.environ | (environment or {}),
         )
         self.lines: list[str] = []
         self.errors: list[str] = []
@@ -47,17 +45,13 @@ class Running:
         with stream:
             into.extend(line.rstrip("\n") for line in stream)  # line by line: others look while it grows
 
-    def wait_address(self) -> str:
-        deadline = time.monotonic() + HANG_S
-        while time.monotonic() < deadline and self.process.poll() is None:
-            for line in list(self.lines):
-                if match := re.fullmatch(r"address: (\S+)", line):
-                    return match[1]
-            time.sleep(0.1)
-        raise AssertionError(f"no address: {self.lines} {self.errors}")
-
     def children(self) -> list[psutil.Process]:
         return psutil.Process(self.process.pid).children(recursive=True)
+
+    def has_jvm(self) -> bool:
+        with suppress(psutil.NoSuchProcess):
+            return any(child.name() == "java" for child in self.children())
+        return False
 
     def signal_group(self, number: int) -> None:
         """As a terminal does, and a shell that is told to stop."""
@@ -79,6 +73,31 @@ class Running:
         for reader in self._readers:
             reader.join(HANG_S)
         return code
+
+
+class Running(Foreground):
+    """``anabranch run``."""
+
+    def __init__(self, query: Path, state: Path, *options: str, failpoint: str = "") -> None:
+        quick = ("--conf", f"spark.driver.extraJavaOptions={QUICK_JVM}")
+        super().__init__(
+            "run",
+            str(query),
+            "--state",
+            str(state),
+            *options,
+            *quick,
+            environment={"ANABRANCH_FAILPOINT": failpoint},
+        )
+
+    def wait_address(self) -> str:
+        deadline = time.monotonic() + HANG_S
+        while time.monotonic() < deadline and self.process.poll() is None:
+            for line in list(self.lines):
+                if match := re.fullmatch(r"address: (\S+)", line):
+                    return match[1]
+            time.sleep(0.1)
+        raise AssertionError(f"no address: {self.lines} {self.errors}")
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""A node on a Spark cluster: a master and workers from PySpark's own distribution, on loopback, and a worker that dies.
+"""A node on a Spark cluster: a master and workers from PySpark's own distribution, on loopback. Either side dies.
 
 The join and the window behind it keep their state on executors. All of them are killed in the middle of the input;
 for a while there is no worker at all; then another comes, which has nothing but the checkpoint.
@@ -140,6 +140,7 @@ class Pusher:
     """Two named producers, side by side."""
 
     def __init__(self, connection: ab.Connection) -> None:
+        self._connection = connection
         self._producers = {source: connection.producer(source, "writer") for source in ("left", "right")}
         self.pushed = 0
 
@@ -149,6 +150,10 @@ class Pusher:
                 producer.push([row(source, self.pushed + index) for index in range(STEP_ROWS)])
             self.pushed += STEP_ROWS
             time.sleep(0.05)
+
+    def close(self) -> None:
+        for source in self._producers:
+            self._connection.client.close_lane(source)
 
 
 def status(node: NodeProcess) -> dict[str, Any]:
@@ -181,10 +186,31 @@ def test_a_worker_dies_and_another_comes(tmp_path: Path) -> None:
             assert found["stages"]["pairs"]["inputs"]["left"]["lag_rows"] > 0
             cluster.add_worker()
             pusher.push_to(ROWS)
-            for source in ("left", "right"):
-                connection.client.close_lane(source)
+            pusher.close()
             node.wait_caught_up()
-        results = {stream: rows_of(read_stream(node.address, stream)) for stream in OUTPUTS}
+        expect_results(node)
+
+
+def test_the_jvm_of_the_node_dies(tmp_path: Path) -> None:
+    """The executors of a driver that is gone end; the next driver gets their cores, and has nothing but the
+    checkpoint."""
+    with running(tmp_path) as (cluster, node):
+        cluster.add_worker()
+        node.wait_running()
+        with ab.connect(node.address) as connection:
+            pusher = Pusher(connection)
+            pusher.push_to(ROWS // 2)
+            node.wait(lambda: status(node)["stages"]["pairs"]["rows_out"] > 0, "joins")
+            node.kill_jvm()
+            pusher.push_to(ROWS)
+            pusher.close()
+            node.wait_caught_up()
+        assert status(node)["spark"]["starts"] == 2
+        expect_results(node)
+
+
+def expect_results(node: NodeProcess) -> None:
+    results = {stream: rows_of(read_stream(node.address, stream)) for stream in OUTPUTS}
     for stream, rows in expected().items():
         assert len(rows) > 10
         assert same_rows(rows, results[stream]) == []

@@ -30,7 +30,8 @@ def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -
     rng = random.Random(seed)
     kills = [
         Kill(
-            failpoint=rng.choice(["push.committed", "stage.offsets_written", "stage.logged"]), count=rng.randint(1, 4)
+            failpoint=rng.choice(["push.committed", "journal.range", "stage.offsets_written", "stage.logged"]),
+            count=rng.randint(1, 4),
         ),
         Kill(while_starting=True, after=rng.randint(0, 5)),  # while Spark starts
     ]

@@ -69,7 +69,8 @@ def results(node: Node, stream: str = "large") -> list[int]:
 
 
 def session_of(node: Node) -> SparkSession:
-    session: SparkSession = node._session
+    assert node._spark is not None
+    session: SparkSession = node._spark.session()
     return session
 
 

@@ -151,7 +151,7 @@ def expected(count: int) -> list[Row]:
 @pytest.mark.long
 def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: Path) -> None:
     with deployed(tmp_path) as deployment:
-        assert deployment.nodes["entry"]._session is None
+        assert deployment.nodes["entry"]._spark is None
         with ab.connect(deployment.address("entry")) as connection:
             connection.push("events", rows(0, 600))  # 30 s
             wait_for(lambda: len(results(deployment)) == 2)

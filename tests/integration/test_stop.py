@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.chaos.processes import alive
-from tests.integration.foreground import Running, running
+from tests.integration.foreground import Foreground, Running, running
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.processes
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 ROWS = 3_000
 QUERY = """
 query: counted
@@ -79,3 +81,40 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
         wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors))
         expect_clean_stop(node, 0, lambda: node.signal_group(signal.SIGTERM))
     assert written(query) == expected
+
+
+@pytest.fixture
+def temporary() -> Iterator[Path]:
+    """Where a command keeps what it makes. Spark makes a socket there, whose path must be short: pytest's are not."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        yield Path(directory)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo --for 10m --no-plot",
+        "bench engine --quick",
+        "bench failover --quick",
+        "up {examples}/planetlab.toml --state {temporary}/nodes",
+        "up {examples}/planetlab.toml --state {temporary}/nodes --embedded",
+        "paper racing --quick --out {temporary}/figures",
+    ],
+)
+def test_every_command_that_starts_spark_stops_when_all_its_processes_are_told_to(
+    command: str, temporary: Path
+) -> None:
+    arguments = command.format(examples=EXAMPLES, temporary=temporary).split()
+    shell = Foreground(*arguments, environment={"TMPDIR": str(temporary)})
+    try:
+        wait_for(shell.has_jvm, lambda: shell.errors)
+        children = shell.children()
+        shell.signal_all(signal.SIGTERM)
+        assert shell.wait_end() == 0, (shell.lines, shell.errors)
+        assert shell.errors == ["", "stopping; Ctrl-C again ends it at once"]
+        wait_for(lambda: not [child for child in children if alive(child)], lambda: children)
+    finally:
+        if shell.process.poll() is None:
+            shell.process.kill()
+        shell.wait_end()

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from anabranch.core import elections
 from anabranch.core.elections import Elections, Standing, Watch
 from anabranch.core.horizon import Horizon, Told
 from anabranch.core.identities import Identities
-from anabranch.core.inlet import CopyState, Event, Inlet, InletState, Step
+from anabranch.core.inlet import (
+    Action,
+    AppendToJournal,
+    CopyState,
+    Event,
+    Inlet,
+    InletState,
+    Step,
+    TuplesArrived,
+)
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
@@ -31,6 +40,15 @@ class Forgetful(Inlet):
         state, actions = super().handle(state, event)
         forgotten = replace(state, remembered=Identities()) if len(state.remembered) > 20 else state
         return forgotten, actions
+
+
+class Negligent(Inlet):
+    """Stores nothing of a piece in which something is known already."""
+
+    def must_store(self, event: Event, actions: Sequence[Action]) -> bool:
+        if isinstance(event, TuplesArrived) and len(event.header):
+            return any(isinstance(each, AppendToJournal) and len(each.take) == len(event.header) for each in actions)
+        return super().must_store(event, actions)
 
 
 class Hasty(SharedLane[Pushed]):
@@ -103,6 +121,7 @@ class Considerate(Horizon):
 BROKEN = {
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
+    "a piece with a duplicate not stored": Protocol(inlet=Negligent),
     "inlet state not durable": Protocol(keeps_inlets=False),
     "acknowledging before the commit": Protocol(acknowledges_after_commit=False),
     "rebuild without reserving the position": Protocol(reserves=False),

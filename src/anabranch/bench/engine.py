@@ -44,8 +44,6 @@ from anabranch.bench.workloads import FLOW_PUSHES_S, Rows, Workload, flow_push, 
 from anabranch.engine.baseline import BatchTimes
 from anabranch.errors import InvariantBroken
 
-THROUGHPUT: Final = Bound(least=0.7)
-BATCH_TIME: Final = Bound(most=1.4)
 MIB: Final = 1 << 20
 
 Kind = type[FreshNode | FreshPlain]
@@ -64,14 +62,10 @@ class Plan:
     """For start and memory, in processes of their own; 0 if these are not measured."""
     conf: Mapping[str, str]
     settling: float = 0.25
-    unbounded: bool = True
-    """Whether workloads without bounds are measured too."""
 
 
 FULL: Final = Plan(rows=10_000_000, rounds=3, warm_rows=2_000_000, flow_s=8, backlog_rows=10_000_000, conf=CONF)
-QUICK: Final = Plan(
-    rows=1_000_000, rounds=1, warm_rows=300_000, flow_s=1, backlog_rows=0, conf=QUICK_CONF, unbounded=False
-)
+QUICK: Final = Plan(rows=1_000_000, rounds=1, warm_rows=300_000, flow_s=1, backlog_rows=0, conf=QUICK_CONF)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,8 +101,7 @@ class EngineBench:
         if self._plan.backlog_rows:
             self._fresh(report)
         for workload in workloads():
-            if workload.bounded or self._plan.unbounded:
-                self._compare(workload, report)
+            self._compare(workload, report)
 
     # --- in one session --------------------------------------------------------------------------------------------
 
@@ -235,13 +228,13 @@ def _details(rounds: list[Measured]) -> dict[str, object]:
 def _results(workload: Workload, ours: list[Measured], plain: list[Measured]) -> list[Result]:
     def compared(what: str, unit: str, of: Callable[[Measured], float], bound: Bound | None = None) -> Result:
         value, baseline = (median(of(each) for each in side) for side in (ours, plain))
-        bound = bound if workload.bounded else None
         return Result(name=f"{workload.name}: {what}", value=value, unit=unit, baseline=baseline, bound=bound)
 
+    fast, short = Bound(least=workload.throughput), Bound(most=workload.batch)
     return [
-        compared("throughput", "rows/s", lambda each: each.rows_s, THROUGHPUT),
-        compared("micro-batch at 1000 rows/s", "ms", lambda each: each.flow.batch_ms, BATCH_TIME),
-        compared("latency, median", "ms", lambda each: float(np.median(each.flow.latencies_ms))),
+        compared("throughput", "rows/s", lambda each: each.rows_s, fast),
+        compared("micro-batch at 1000 rows/s", "ms", lambda each: each.flow.batch_ms, short),
+        compared("latency, median", "ms", lambda each: float(np.median(each.flow.latencies_ms)), short),
         compared("latency, 95 %", "ms", lambda each: float(np.quantile(each.flow.latencies_ms, 0.95))),
         compared("processor time", "s per million rows", lambda each: each.cpu_s_per_million[ALL]),
     ]

@@ -40,6 +40,7 @@ STATES: Final = {
     "failed": Tone.bad,
     "starting": Tone.waits,
     "restarting": Tone.waits,
+    "restarting Spark": Tone.waits,
     "rebuilding": Tone.waits,
     "waiting": Tone.waits,
     "stopping": Tone.waits,

@@ -153,6 +153,9 @@ def _say(console: Console, sentence: str, style: str) -> None:
 
 
 def _troubles(found: dict[str, Any]) -> Iterator[str]:
+    spark = found.get("spark")
+    if spark and spark["error"]:
+        yield spark["error"]
     for name, stage in found["stages"].items():
         if stage["error"]:
             yield f"stage {name}: {stage['error']}"

@@ -8,12 +8,13 @@ A copy *may vouch* once the inlet's punctuation has reached the copy's floor for
 before this reader had it lies below the floor, and there the inlet has everything already.
 
 ``Inlet.handle`` is the one door. It returns the state to store in the transaction that appends to the journal, and what
-to do; acknowledgements are sent after that transaction. If the transaction fails, the old state simply stays.
+to do; acknowledgements are sent after that transaction. If the transaction fails, the old state simply stays. Most of
+what several copies bring is known already: ``must_store`` says what may wait for the next transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -158,6 +159,14 @@ class Inlet:
             if floor <= punctuation:
                 punctuation = max(punctuation, promise)
         return punctuation
+
+    def must_store(self, event: Event, actions: Sequence[Action]) -> bool:
+        """Whether the next state must be stored now.
+
+        How far a copy was read that brought nothing new, and what it promised, may be stored later, and acknowledged
+        then: a reader that forgets it is sent the same again, and drops it.
+        """
+        return isinstance(event, CopyAnswered) or any(isinstance(action, AppendToJournal) for action in actions)
 
     # --- subscription ----------------------------------------------------------------------------------------------
 

@@ -124,6 +124,7 @@ class Awaiting:
             "intake": "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": None,
+            "spark": None,
             **nothing,
         }
 

@@ -118,7 +118,8 @@ def _node(node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known
         rows_in = sum(source["rows_in"] for source in said["sources"].values())
         facts |= {"state": said["state"], "uptime_s": said["uptime_s"], "rows_in": rows_in}
         facts["alarms"] = said.get("alarms", {})  # a node that waits for a query has none
-        facts["error"] = None if said["intake"] == "open" else said["intake"]
+        spark = said.get("spark") or {}  # a node that only takes rows in has none
+        facts["error"] = spark.get("error") if said["intake"] == "open" else said["intake"]
     return facts
 
 

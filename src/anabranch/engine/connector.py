@@ -23,6 +23,9 @@ SOURCE: Final = "anabranch.JournalSource"
 MARK: Final = "_wm"
 """The column that the connector fills: the time of a control row, and NULL on all others. Without it there are none."""
 
+LOCAL_FILES: Final = "anabranch.LocalFiles"
+"""The file system of this machine for Spark: checkpoint files without a process for each of them."""
+
 _VERSION: Final = re.compile(rb"^Implementation-Version: (\w+)", re.MULTILINE)
 
 

@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 
+from anabranch.engine import jvm
 from anabranch.errors import EngineError
 from anabranch.query.boxes import Diagram, sql_of
 from anabranch.query.graph import Stage, boxes_of
@@ -23,6 +24,7 @@ from anabranch.query.graph import Stage, boxes_of
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
     PySparkLogger.getLogger(_name).disabled = True
 logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a batch raises is kept, and a lost JVM is told once
+logging.getLogger().addFilter(lambda record: record.module != "java_gateway")  # of py4j, which also uses the root
 
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)+")
 
@@ -80,9 +82,16 @@ def told_in_short(what: str) -> Iterator[None]:
     """What Spark raises while it does ``what``, in words that outlive the session: its own need the JVM."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except (PySparkException, Py4JError, ConnectionError) as error:
         cause = root_cause(error)
         raise EngineError(f"Spark could not {what}: {in_short(cause)}", remedy=remedy(cause)) from error
+
+
+def refuse_if_gone() -> None:
+    """EngineError if the JVM is gone, so that its silence is not taken for a refusal. Asked after a failed call."""
+    process = jvm.process()
+    if process is not None and jvm.is_going(process):
+        raise EngineError("Spark does not answer.")
 
 
 def in_short(text: str, limit: int = 600) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from pyspark.sql.types import IntegralType
 from anabranch import limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
-from anabranch.engine.failures import in_short, root_cause
+from anabranch.engine.failures import in_short, refuse_if_gone, root_cause, told_in_short
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.errors import AnabranchError, ConfigError, EngineError
 from anabranch.query.connectors import SparkFeed
@@ -51,43 +52,52 @@ Sink = Callable[[FeedBatch], None]
 class SparkFeedRun:
     """One streaming source, running or stopped."""
 
-    def __init__(self, session: SparkSession, feed: SparkFeed, schema: pa.Schema, checkpoint: Path) -> None:
+    def __init__(
+        self, session: Callable[[], SparkSession], feed: SparkFeed, schema: pa.Schema, checkpoint: Path
+    ) -> None:
         self._session = session
         self._feed = feed
         self._schema = schema
         self._checkpoint = checkpoint
-        self._query = CheckpointedQuery(session, checkpoint, pool=f"feed:{checkpoint.name}")
-        self._sink: Sink | None = None
+        self._query: CheckpointedQuery | None = None
 
     def start(self, sink: Sink, taken: int | None) -> None:
         """Starts after batch ``taken``. ConfigError if Spark does not know the source or its columns do not fit.
 
         While no batch has been taken the checkpoint stays: it holds where a source such as Kafka was begun.
         """
-        self._sink = sink
         if taken is not None:
             spark_checkpoint.roll_back(self._checkpoint, taken)
-        self._query.start(self._frame(), self._hand_over)
+        session = self._session()
+        self._query = CheckpointedQuery(session, self._checkpoint, pool=f"feed:{self._checkpoint.name}")
+        frame = self._frame(session)
+        with told_in_short("start the feed"):
+            self._query.start(frame, partial(self._hand_over, sink))
 
     def stop(self) -> None:
-        self._query.stop()
+        if self._query is not None:
+            self._query.stop()
 
     @property
     def running(self) -> bool:
-        return self._query.running
+        return self._query is not None and self._query.running
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the Spark in which it was started is gone, and there is another one."""
+        return self._query is not None and self._query.session is not self._session()
 
     def failure(self) -> AnabranchError | None:
         """Why the query ended by itself: what the sink raised, or what Spark says."""
-        error = self._query.error()
+        error = None if self._query is None else self._query.error()
         if error is None or isinstance(error, AnabranchError):
             return error
         return EngineError(f"Spark's source {self._feed.format!r} failed: {in_short(root_cause(error))}")
 
-    def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
-        assert self._sink is not None
+    def _hand_over(self, sink: Sink, frame: DataFrame, batch_id: int) -> None:
         rows = frame.toArrow()
         spark_checkpoint.make_durable(self._checkpoint)
-        self._sink(
+        sink(
             FeedBatch(
                 lineage=spark_checkpoint.lineage(self._checkpoint),
                 batch_id=batch_id,
@@ -96,19 +106,20 @@ class SparkFeedRun:
             )
         )
 
-    def _frame(self) -> DataFrame:
+    def _frame(self, session: SparkSession) -> DataFrame:
         try:
-            return self._selected(self._loaded())
+            return self._selected(self._loaded(session))
         except AnabranchError:
             raise
         except Exception as error:  # py4j and pyspark raise many kinds here
+            refuse_if_gone()
             raise ConfigError(
                 f"Spark cannot read from {self._feed.format!r} like this: {in_short(root_cause(error))}",
                 remedy="Check format, options, schema and columns; a format may need --conf spark.jars.packages=...",
             ) from error
 
-    def _loaded(self) -> DataFrame:
-        reader = self._session.readStream.format(self._feed.format).options(**bounded(self._feed))
+    def _loaded(self, session: SparkSession) -> DataFrame:
+        reader = session.readStream.format(self._feed.format).options(**bounded(self._feed))
         if self._feed.schema is not None:
             reader = reader.schema(self._feed.schema)
         return reader.load()

@@ -10,9 +10,10 @@ classes: ``forget`` knows them all, so that after the death of one JVM another c
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,16 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession, SQLContext
 
 from anabranch.engine import gateway
+from anabranch.errors import EngineError
+
+DEFAULT_MEMORY: Final = "2g"
+"""Of a JVM, if the user says nothing."""
+
+DEATH_S: Final = 0.5
+"""How long a process may take to be gone after its connections are."""
+
+_HEAP_WAS_FULL: Final = (3, 52)
+"""The exit codes of a JVM that was told to end then, and of Spark."""
 
 MESSAGES_BYTES: Final = 1 << 20
 """Messages that are kept after they were read: enough for any crash report of a JVM."""
@@ -73,6 +84,7 @@ def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callabl
         _messages, _read_bytes = messages, 0
     settings = list(settings)
     made = gateway.given_by_others()
+    is_ours = made is None
     if made is None:
         with gateway.answer_file() as answer:
             _process = gateway.spawn(settings, messages, answer)
@@ -82,6 +94,8 @@ def start(settings: Iterable[tuple[str, str]], messages: Path, given_up: Callabl
                 gateway.kill(_process)
                 raise
     SparkContext._ensure_initialized(gateway=made, conf=SparkConf().setAll(settings))
+    if is_ours:  # what looked for the jars has opened Hadoop's own file system, which would be kept from now on
+        made.jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
 
 def process() -> subprocess.Popen[bytes] | None:
@@ -92,6 +106,37 @@ def process() -> subprocess.Popen[bytes] | None:
 def is_gone() -> bool:
     """Whether there was a JVM, and it has ended by itself."""
     return _process is not None and _process.poll() is not None
+
+
+def is_going(ended: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has ended, or just does: asked when a call into it has failed. Its connections end first."""
+    with suppress(subprocess.TimeoutExpired):
+        ended.wait(DEATH_S)
+    return ended.returncode is not None
+
+
+def was_killed(ended: subprocess.Popen[bytes] | None) -> bool:
+    """Whether somebody else ended it, rather than itself."""
+    return ended is not None and ended.returncode is not None and ended.returncode < 0
+
+
+def death(ended: subprocess.Popen[bytes] | None, conf: Mapping[str, str]) -> EngineError:
+    """How a JVM came to its end, why, as far as one can tell, and what to do about it. ``conf`` is the user's."""
+    code = None if ended is None else ended.returncode
+    if code is None:
+        return EngineError("Spark does not answer.")
+    memory = conf.get("spark.driver.memory", DEFAULT_MEMORY)
+    told = f"Spark's JVM {gateway.how_it_ended(code)}"
+    if code == -signal.SIGKILL:
+        return EngineError(
+            f"{told}, perhaps because the memory of this machine ran out.",
+            remedy=f"If so, give Spark less with spark.driver.memory, which is {memory}, or the machine more.",
+        )
+    if code in _HEAP_WAS_FULL:
+        return EngineError(
+            f"{told}, because its heap was full.", remedy=f"Raise spark.driver.memory, which is {memory}."
+        )
+    return EngineError(f"{told}.")
 
 
 def forget() -> None:

@@ -31,7 +31,7 @@ class CheckpointedQuery:
         self.checkpoint: Final = checkpoint
         self.handle: StreamingQuery | None = None
         """Spark's own query, once there is one. The first batch may come before that."""
-        self._session = session
+        self.session: Final = session
         self._pool = pool
         self._raised: Exception | None = None
 
@@ -46,7 +46,7 @@ class CheckpointedQuery:
                 raise
 
         self.checkpoint.mkdir(parents=True, exist_ok=True)
-        self._session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
+        self.session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         writer = frame.writeStream.foreachBatch(keep_what_is_raised).outputMode("append")
         self.handle = writer.option("checkpointLocation", location(self.checkpoint)).start()
 

@@ -68,7 +68,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.autoSnapshotRepair.numFailuresBeforeActivating": "1",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.driver.memory": "2g",
+    "spark.driver.memory": jvm.DEFAULT_MEMORY,
     "spark.driver.maxResultSize": "1g",
     # Writes checkpoint files without a process per file. Right for file systems that rename in one step; a checkpoint
     # is always in one, because it lies in the state directory.
@@ -79,6 +79,10 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 JAVA_OPTIONS: Final = "-XX:+UseParallelGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 
+JOURNALS_PORT: Final = "spark.anabranch.journals.port"
+"""Named and given as Spark's own ports are."""
+
+_LARGEST_PORT: Final = 65_535
 _LOOPBACK: Final = re.compile(r"127\.[0-9.]+|localhost|::1|\[::1\]")
 _SCRATCH: Final = "anabranch-spark-"
 _SOCKET_DIRECTORY_BYTES: Final = 60
@@ -121,6 +125,14 @@ class SparkSettings:
         """Where driver and journals listen: what is not for other machines stays on loopback."""
         return self.host if self.is_cluster else "127.0.0.1"
 
+    @property
+    def journals_port(self) -> int:
+        """Where executors read journals; 0 is any free port."""
+        asked = self.conf.get(JOURNALS_PORT, "0")
+        if not asked.isdecimal() or int(asked) > _LARGEST_PORT:
+            raise ConfigError(f"{JOURNALS_PORT} is {asked!r}.", remedy="Give a port from 1 to 65535, or leave it out.")
+        return int(asked)
+
     def _check_host(self) -> None:
         """Executors read the journals from this address: it must mean this machine there too."""
         at_hand = _LOOPBACK.fullmatch(self.master.removeprefix("spark://").rpartition(":")[0]) is not None
@@ -160,6 +172,8 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
     shared = "" if "Archive" in asked else archive.using()
     options["spark.driver.extraJavaOptions"] = f"{asked} {ours} {shared}"
     builder = SparkSession.builder
+    if not settings.is_cluster:  # not among the options that start the JVM: its classes are not there yet
+        builder = builder.config("spark.hadoop.fs.file.impl", connector.LOCAL_FILES)
     for key, value in options.items():
         builder = builder.config(key, value)
     try:

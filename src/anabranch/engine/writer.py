@@ -6,14 +6,14 @@ whoever is in doubt asks which ids of a range are there. Knows nothing of logs o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from anabranch.engine.failures import in_short, root_cause
+from anabranch.engine.failures import in_short, refuse_if_gone, root_cause
 from anabranch.errors import ConfigError, EngineError
 from anabranch.model.header import ID
 
@@ -21,17 +21,18 @@ POOL: Final = "writers"
 
 
 class SparkTarget:
-    """One target of Spark's batch writers. For one thread."""
+    """One target of Spark's batch writers. For one thread. ``session`` gives the session of now."""
 
-    def __init__(self, session: SparkSession, format: str, options: Mapping[str, str]) -> None:
+    def __init__(self, session: Callable[[], SparkSession], format: str, options: Mapping[str, str]) -> None:
         self._session = session
         self._format = format
         self._options = dict(options)
 
     def append(self, tuples: pa.Table) -> None:
         try:
-            self._session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
-            frame = self._session.createDataFrame(tuples)
+            session = self._session()
+            session.sparkContext.setLocalProperty("spark.scheduler.pool", POOL)
+            frame = session.createDataFrame(tuples)
             frame.write.format(self._format).options(**self._options).mode("append").save()
         except Exception as error:  # py4j and pyspark raise many kinds here
             raise self._failed("write to", error) from error
@@ -60,6 +61,7 @@ class SparkTarget:
         try:
             return self._read()
         except Exception as error:
+            refuse_if_gone()
             raise ConfigError(
                 f"Spark can write to format {self._format!r} with these options, but not read it back: "
                 f"{in_short(root_cause(error), 200)}",
@@ -67,7 +69,7 @@ class SparkTarget:
             ) from error
 
     def _read(self) -> DataFrame:
-        frame = self._session.read.format(self._format).options(**self._options).load()
+        frame = self._session().read.format(self._format).options(**self._options).load()
         if ID not in frame.columns:
             raise ConfigError(
                 f"The target of format {self._format!r} has no column {ID}.", remedy="Give a new table or path."

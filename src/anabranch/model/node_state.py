@@ -11,6 +11,7 @@ class NodeState(StrEnum):
     WAITING = "waiting"
     STARTING = "starting"
     RUNNING = "running"
+    RESTARTING_SPARK = "restarting Spark"
     REBUILDING = "rebuilding"
     STOPPING = "stopping"
     FAILED = "failed"
@@ -24,6 +25,7 @@ _MEANING = {
     NodeState.WAITING: "for a query",
     NodeState.STARTING: "takes rows, and serves what earlier runs wrote",
     NodeState.RUNNING: "all stages have run",
+    NodeState.RESTARTING_SPARK: "its JVM died; takes and serves rows meanwhile",
     NodeState.REBUILDING: "gets its state from a peer",
     NodeState.STOPPING: "was told to",
     NodeState.FAILED: "cannot go on",

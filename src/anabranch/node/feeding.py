@@ -25,6 +25,7 @@ from anabranch.connectors.generator import Generator
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
 from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
+from anabranch.node.spark_host import SparkHost
 from anabranch.query.boxes import Source
 from anabranch.query.connectors import FileFeed, GeneratorFeed, SparkFeed
 from anabranch.query.specs import feed_to_plain, kind_name
@@ -146,7 +147,7 @@ class Feeding:
                     raise _told(name, error) from error
                 self._runners[name] = RowFeedRunner(entry, feed, producer_of(source), self._stopping)
 
-    def start(self, session: Any, checkpoints: Path) -> None:
+    def start(self, spark: SparkHost | None, checkpoints: Path) -> None:
         for name, entry in self._entries.items():
             feed = entry.source.feed
             if isinstance(feed, SparkFeed):
@@ -154,8 +155,10 @@ class Feeding:
                 from anabranch.node.spark_feeding import SparkFeedRunner, feed_checkpoint
 
                 digest = hashlib.sha256(json.dumps(feed_to_plain(feed), sort_keys=True).encode()).hexdigest()[:12]
-                run = SparkFeedRun(session, feed, entry.log.spec.schema, feed_checkpoint(checkpoints, name, digest))
-                self._runners[name] = SparkFeedRunner(entry, feed, run, f"feed/{digest}", self._stopping)
+                checkpoint = feed_checkpoint(checkpoints, name, digest)
+                assert spark is not None  # a node with such a feed needs one
+                run = SparkFeedRun(spark.session, feed, entry.log.spec.schema, checkpoint)
+                self._runners[name] = SparkFeedRunner(entry, feed, run, spark, f"feed/{digest}", self._stopping)
         for name, runner in self._runners.items():
             try:
                 runner.start()

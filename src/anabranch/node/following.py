@@ -52,7 +52,7 @@ class CopyFollower:
         self._stopping = threading.Event()
         self._reading: CopyStream | None = None
         self._failure: AnabranchError | None = None
-        self._held: Acknowledge | None = None
+        self._holds = False
         self._told: Punctuations = {}
         self._thread = threading.Thread(target=self._run, name=f"copy {inlet.stream} of {copy}", daemon=True)
 
@@ -74,16 +74,19 @@ class CopyFollower:
         self._thread.join()
 
     def acknowledgement(self) -> CopyAcknowledgement | None:
-        """What the inlet holds of the copy now, and promises."""
-        held = self._held
-        if held is None:
+        """What the inlet holds of the copy durably, and promises. What it has not stored yet is told next time."""
+        stored = self._inlet.stored()
+        if not self._inlet.is_stored:
+            self._acknowledger.tell(self)
+        known = stored.copies.get(self.copy)
+        if known is None or not self._holds:
             return None
         return CopyAcknowledgement(
             stream=self._inlet.stream,
             reader=self._reader,
             life=self._life,
-            position=held.position,
-            punctuations=self._inlet.state.punctuations,
+            position=known.position,
+            punctuations=stored.punctuations,
         )
 
     def acknowledged(self, said: CopyAcknowledgement) -> None:
@@ -173,7 +176,7 @@ class CopyFollower:
                     if isinstance(action, SubscribeAgain):
                         return came
                     if isinstance(action, Acknowledge):
-                        self._held = action
+                        self._holds = True
                         self._acknowledger.tell(self)
         return came
 

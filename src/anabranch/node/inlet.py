@@ -1,7 +1,7 @@
 """An inlet wired to its journal: several copies of a stream become one, durably, each tuple once.
 
 ``core.Inlet`` decides; this class gives it whole columns, and appends what passes in one transaction with the inlet's
-small state. What is to be acknowledged is returned after the commit.
+small state. What may be acknowledged is what is ``stored``.
 
 The identities that an inlet must remember are not stored beside the journal: they are in it. The inlet is a reader of
 its own journal that acknowledges a segment when all its tuples lie below the punctuation; so what it must remember is
@@ -13,6 +13,7 @@ from __future__ import annotations
 import itertools
 import json
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ from anabranch.node.digesting import Comparing, header_of, row_numbers
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
+
+STORE_S: Final = 1.0
+"""How long the places of copies that brought nothing new may wait for a transaction that is needed anyway."""
 
 INLET_READER: Final = "inlet"
 """As whom an inlet reads its own journal. It must never be cut off."""
@@ -66,13 +70,28 @@ class JournalInlet:
         self._first: dict[str, int] = {}
         with store.transaction() as transaction:
             transaction.add_reader(journal.name, INLET_READER, at_seq=journal.first_seq() - 1)
-        self._state = self._read_back()
+        self._state = self._stored = self._read_back()
+        self._unstored_since: float | None = None
         self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
     @property
     def state(self) -> InletState:
-        """As the last transaction stored it."""
+        """As it is now. How far copies were read that brought nothing new may not be stored yet."""
         return self._state
+
+    def stored(self) -> InletState:
+        """What of it is durable. Rows that come store all of it; where none come, this does, after a while."""
+        with self._lock:
+            if self._unstored_since is not None and time.monotonic() - self._unstored_since >= STORE_S:
+                with self._store.transaction() as transaction:
+                    transaction.put(_key(self._journal.name), _encoded(self._state))
+                self._stored, self._unstored_since = self._state, None
+            return self._stored
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether all of it is durable."""
+        return self._unstored_since is None
 
     @property
     def stream(self) -> str:
@@ -116,19 +135,27 @@ class JournalInlet:
             before = self._state
             state, actions = self._inlet.handle(before, event)
             if state is not before:
-                with self._store.transaction() as transaction:
-                    added, end_seq = self._append(transaction, rows, actions)
-                    over = self._over(added, state.punctuations)
-                    held = len(self._held) + len(added) - over
-                    self._acknowledge(transaction, added, over, end_seq if not held else None)
-                    transaction.put(_key(self._journal.name), _encoded(state))
+                if self._inlet.must_store(event, actions):
+                    self._save(event.copy, state, rows, actions)
+                elif self._unstored_since is None:
+                    self._unstored_since = time.monotonic()
                 self._state = state
-                self._first[event.copy] = self._first.get(event.copy, 0) + sum(each.rows for each in added)
-                self._held.extend(added)
-                for _ in range(over):
-                    self._held.popleft()
                 self._compare(event, before.copies.get(event.copy), numbers)
         return [action for action in actions if not isinstance(action, AppendToJournal)]
+
+    def _save(self, copy: str, state: InletState, rows: pa.RecordBatch | None, actions: list[Action]) -> None:
+        """In one transaction: what passes into the journal, and what is known of all copies."""
+        with self._store.transaction() as transaction:
+            added, end_seq = self._append(transaction, rows, actions)
+            over = self._over(added, state.punctuations)
+            held = len(self._held) + len(added) - over
+            self._acknowledge(transaction, added, over, end_seq if not held else None)
+            transaction.put(_key(self._journal.name), _encoded(state))
+        self._stored, self._unstored_since = state, None
+        self._first[copy] = self._first.get(copy, 0) + sum(each.rows for each in added)
+        self._held.extend(added)
+        for _ in range(over):
+            self._held.popleft()
 
     def _compare(self, event: Event, known: CopyState | None, numbers: Keys | None) -> None:
         """``known`` is what was known of the copy before the event, which was taken."""

@@ -42,6 +42,9 @@ class Inlets:
         self._acknowledgers: dict[str, Acknowledger] = {}
         self._orphaned_since: float | None = None
 
+    def __contains__(self, stream: str) -> bool:
+        return stream in self._inlets
+
     def open(self, store: Store, journal: Log) -> None:
         """Begins to follow the copies of a stream into its journal."""
         stream = journal.name

@@ -1,19 +1,18 @@
 """A node: one query's fragment at one address.
 
-Opens the state directory, serves it over Flight, accepts pushes at once, starts Spark, runs the stages, keeps the lanes
-ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
+Opens the state directory, serves it over Flight, accepts pushes at once, has Spark started, runs the stages, keeps the
+lanes ticking and the logs trimmed. Everything that decides lies in ``core``; everything that lasts lies in ``storage``.
 
 Spark is imported by nodes that need it, when they start it: without it an entry point starts a second sooner and takes
 50 MB less, and a deployment has many.
 
 Threads: Flight's own, which call the ports below; Spark's callback threads, which log batches; one for each feed and
-writer; one that asks for digests; one housekeeper, which ticks the lanes, watches the stages and trims; and, while the
-node is rebuilt from a peer, one that sees to that.
+writer; one that starts Spark and watches it; one that asks for digests; one housekeeper, which ticks the lanes, watches
+the stages and trims; and, while the node is rebuilt from a peer, one that sees to that.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -30,6 +29,7 @@ from anabranch.errors import (
     AnabranchError,
     ConfigError,
     DiskFull,
+    EngineError,
     InvariantBroken,
     QueryError,
     StateError,
@@ -57,6 +57,7 @@ from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.node.snapshot import Snapshots
+from anabranch.node.spark_host import Say, SparkHost, spark_settings
 from anabranch.node.stages import WATCH_S, StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
@@ -81,9 +82,6 @@ from anabranch.transport.ports import (
 )
 from anabranch.transport.server import FlightServer
 
-_spark_log: Final = logging.getLogger("anabranch.spark")
-"""What the JVM and its Python workers say, beyond what every start says."""
-
 _WATCH_EVERY_S: Final = 0.1
 _SAY_AGAIN_S: Final = 1.0
 
@@ -92,8 +90,8 @@ class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
     ``relays`` are the links to other nodes that are emulated, or may be hurt; they are closed with the node.
-    ``progress`` is told what the start is doing, and once a second that a cluster has no executors yet; what it raises
-    ends the start.
+    ``progress`` is told what the start is doing, several times a second for as long as that takes; what it raises ends
+    the start.
     """
 
     def __init__(
@@ -112,7 +110,7 @@ class Node:
         self._origins = all_origins(self.diagram)
         self.part: Final = part or Part.whole(self.diagram)
         self._stages: Final = self.part.stages
-        self._needs_spark: Final = self.part.needs_spark(self.diagram)
+        self._stage_names: Final = frozenset(stage.name for stage in self._stages)
         self._stream_origins = self.part.origins(self.diagram)
         self._directory = StateDirectory(Path(state), self.diagram, self.part)
         self._relays = relays
@@ -120,8 +118,6 @@ class Node:
         self._port = self.settings.port
         self._server: FlightServer | None = None
         self._journals: JournalServer | None = None
-        self._session: Any = None
-        self._spark_says: Callable[[], list[str]] = list
         self._lost: AnabranchError | None = None
         self._discard = False
         self._closing = threading.Event()
@@ -134,6 +130,15 @@ class Node:
         self._entries: dict[str, EntryPoint] = {}
         self._runners: dict[str, StageRunner] = {}
         self._stopping = threading.Event()
+        self._spark: SparkHost | None = None
+        if self.part.needs_spark(self.diagram):
+            self._spark = SparkHost(
+                self.settings,
+                self._stopping,
+                begin=self._begin,
+                has_progressed=self._has_progressed,
+                lose=self._lose,
+            )
         self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
@@ -210,13 +215,14 @@ class Node:
         )
         self._peers.start()
         self._port = self._server.port
-        starting = f"; starting Spark ({self.settings.master})" if self._needs_spark else ""
-        self._progress(f"serving at {self.address}{starting}")
+        starting = f"; starting Spark ({self.settings.master})" if self._spark is not None else ""
+        serving = f"serving at {self.address}{starting}"
+        self._progress(serving)
         self._housekeeping = threading.Thread(target=self._keep_house, name="housekeeper", daemon=True)
         self._housekeeping.start()
-        self._start_stages()
+        self._start_stages(serving)
         self._ready.set()
-        self._feeding.start(self._session, self._directory.path / "checkpoints")
+        self._feeding.start(self._spark, self._directory.path / "checkpoints")
 
     def stop(self) -> None:
         """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
@@ -234,6 +240,8 @@ class Node:
         """Ends all that runs; the directory stays ours."""
         self._stopping.set()
         self._ready.set()
+        if self._spark is not None:
+            self._spark.stop()
         self._feeding.stop()
         self._inlets.stop()
         self._peers.stop()
@@ -277,7 +285,21 @@ class Node:
         broken = [runner.failed for runner in runners if runner.is_broken]
         failed = list(self.failed_stages().values())
         given_up = failed if len(failed) == len(self._stages) else []
-        return self._housekeeping_error or self._lost or self._peers.failure() or next(iter([*broken, *given_up]), None)
+        ended = [error for error in (self._housekeeping_error, self._lost, self._peers.failure()) if error is not None]
+        return next(iter([*ended, *broken, *self._spark_failure(), *given_up]), None)
+
+    def _spark_has_died(self) -> bool:
+        return self._spark is not None and self._spark.has_died()
+
+    def _spark_failure(self) -> list[AnabranchError]:
+        """Why the node cannot go on without Spark, if it was given up. One that takes rows in goes on without it: they
+        are safe here, and wait in their logs."""
+        error = None if self._spark is None else self._spark.failed
+        return (
+            [error]
+            if error is not None and (not self._entries or isinstance(error, StateError | InvariantBroken))
+            else []
+        )
 
     def failed_stages(self) -> dict[str, AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
@@ -329,30 +351,53 @@ class Node:
         if isinstance(entry, SharedEntryPoint):
             self._peers.add(entry)
 
-    def _start_stages(self) -> None:
-        session = None
-        if self._needs_spark:
-            from anabranch.engine import connector, jvm
-            from anabranch.engine.session import SparkSettings, open_session
+    def _start_stages(self, text: str) -> None:
+        """What runs in Spark, if anything does, and what only has to wait for it."""
+        if self._spark is not None:
+            from anabranch.engine import connector
 
-            self._spark_says = jvm.new_messages
-            spark = SparkSettings(master=self.settings.master, host=self.settings.host, conf=self.settings.conf)
             journals = Journals(self._streams, self._runners, self._origins_of)
-            self._journals = JournalServer(journals, spark.driver_host, release=connector.release())
-            session = self._session = open_session(spark)
-        self._open_inlets(session)
+            spark = spark_settings(self.settings)
+            self._journals = JournalServer(
+                journals, spark.driver_host, spark.journals_port, release=connector.release()
+            )
+            self._spark.start(self._progress, text)
+        else:
+            self._open_what_waits()
+
+    def _begin(self, session: Any, say: Say) -> None:
+        """What runs in Spark, begun in a session that has none of it yet: when the node starts, and whenever Spark was
+        started again."""
+        if not self._opened.is_set():
+            self._open_inlets(session)
         for stage in self._stages:
-            self._progress(f"starting stage {stage.name}")
+            say(f"starting stage {stage.name}")
             self._open_stage(session, stage)
+        if not self._opened.is_set():
+            self._open_what_waits()
+        running = {name: runner for name, runner in self._runners.items() if runner.failed is None}
+        for runner in running.values():
+            runner.start(self._streams.say_punctuations)
+        for name, runner in running.items():
+            say(f"running the first batch of stage {name}")
+            self._wait_first_batch(runner, say)
+
+    def _has_progressed(self) -> bool:
+        """Whether every stage that has not failed has run a batch in the Spark of now."""
+        runners = self._runners
+        return all(name in runners and (runners[name].has_run or runners[name].failed) for name in self._stage_names)
+
+    def _lose(self) -> None:
+        for runner in self._runners.values():
+            runner.lose()
+
+    def _open_what_waits(self) -> None:
+        """Writers and digests know their streams when the stages have said what these are."""
+        session = _no_session if self._spark is None else self._spark.session
         self._writing.start(self._written, self._streams.logs, session)  # before a batch has to wait for a full log
         self._compared.open(log for _, log in self._streams.logs.values())
         self._compared.start()
         self._opened.set()  # trimming begins: the first batch may have to wait for it, if its log is full
-        for runner in self._runners.values():
-            runner.start(self._streams.say_punctuations)
-        for name, runner in self._runners.items():
-            self._progress(f"running the first batch of stage {name}")
-            self._wait_first_batch(runner)
 
     def _open_inlets(self, session: Any) -> None:
         """A journal for each stream of other nodes, with the types that Spark gives it, and its copies are read."""
@@ -362,11 +407,12 @@ class Node:
 
         schemas = stream_schemas(session, self.diagram, self.part.all_stages)
         for stream in self.part.upstream:
-            store = self._streams.stores[self._directory.inlet_file(stream)]
-            self._streams.create(store, stream, schemas[stream], "internal")
-            self._inlets.open(store, self._streams.logs[stream][1])
+            if stream not in self._inlets:  # Spark may have died in the middle of a start
+                store = self._streams.stores[self._directory.inlet_file(stream)]
+                self._streams.create(store, stream, schemas[stream], "internal")
+                self._inlets.open(store, self._streams.logs[stream][1])
 
-    def _wait_first_batch(self, runner: StageRunner) -> None:
+    def _wait_first_batch(self, runner: StageRunner, say: Say) -> None:
         """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
 
         One that fails is left to the housekeeper: the other stages need not wait for it. A cluster without workers is
@@ -376,25 +422,35 @@ class Node:
         while not runner.has_run and runner.last_error is None:
             time.sleep(0.02)
             runner.watch(self._streams.say_punctuations)
+            self._check_goes_on(runner)
             if time.monotonic() - said >= _SAY_AGAIN_S:
-                self._say_if_nobody_computes()
+                self._say_if_nobody_computes(say)
                 said = time.monotonic()
         if runner.failed is not None and runner.is_broken:
             raise runner.failed
         if runner.last_error is not None:
-            self._progress(f"will try stage {runner.stage.name} again: {runner.last_error}")
+            say(f"will try stage {runner.stage.name} again: {runner.last_error}")
 
-    def _say_if_nobody_computes(self) -> None:
+    def _check_goes_on(self, runner: StageRunner) -> None:
+        if self._stopping.is_set():
+            raise EngineError("The node is stopping.")
+        if runner.last_error is None and self._spark is not None and not self._spark.is_alive:
+            raise EngineError(f"Spark is gone before the first batch of stage {runner.stage.name} was over.")
+
+    def _say_if_nobody_computes(self, say: Say) -> None:
         if self._executors() == 0:
-            self._progress(f"waiting for executors: {self.settings.master} needs workers with free cores and memory")
+            say(f"waiting for executors: {self.settings.master} needs workers with free cores and memory")
 
     def _executors(self) -> int | None:
         """How many a cluster gives us; None if there is no cluster."""
-        if self._session is None or self.settings.master.startswith("local"):
+        if self._spark is None or self.settings.master.startswith("local"):
             return None
         from anabranch.engine.session import executors
 
-        return executors(self._session)
+        try:
+            return executors(self._spark.session())
+        except EngineError:
+            return 0
 
     def _open_stage(self, session: Any, stage: Stage) -> None:
         from anabranch.engine.connector import JournalHost
@@ -411,6 +467,9 @@ class Node:
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
         )
+        if stage.name in self._runners:
+            self._runners[stage.name].renew(run)
+            return
         store = self._streams.stores[self._directory.stage_file(stage.name)]
         for stream, schema in run.compiled.schemas.items():
             self._streams.create(
@@ -426,6 +485,7 @@ class Node:
             clock=_now_us,
             stopping=self._stopping.is_set,
             disk_is_low=self._disk_is_low,
+            spark_has_died=self._spark_has_died,
             written=self._compared.written,
         )
 
@@ -510,11 +570,10 @@ class Node:
             tick.within(seconds)
 
     def _watch_stages(self) -> float:
-        if not self._needs_spark:
+        if self._spark is None:
             return NEVER
-        for line in self._spark_says():
-            _spark_log.warning(line)
-        if not self._ready.is_set():  # until then start() watches the stages itself
+        self._spark.tell_messages()
+        if not self._ready.is_set() or not self._spark.is_up:  # until then who starts the stages watches them
             return _WATCH_EVERY_S
         return min((runner.watch(self._streams.say_punctuations) for runner in self._runners.values()), default=WATCH_S)
 
@@ -618,6 +677,7 @@ class Node:
             "intake": self._intake_stopped or "open",
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": self._executors(),
+            "spark": None if self._spark is None else self._spark.statistics(),
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
             "feeds": self._feeding.statistics(),
             "stages": {
@@ -639,6 +699,8 @@ class Node:
             return NodeState.FAILED
         if self._rebuilding is not None:
             return NodeState.REBUILDING
+        if self._spark is not None and self._spark.is_restarting:
+            return NodeState.RESTARTING_SPARK
         if self._stopping.is_set():
             return NodeState.STOPPING
         return NodeState.RUNNING if self._ready.is_set() else NodeState.STARTING
@@ -651,10 +713,15 @@ class Node:
         for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
             mark = runner.mark()
             while not runner.reached(mark):
-                if time.monotonic() > deadline or runner.failed or self.failure():
+                if time.monotonic() > deadline or runner.failed or self.failure() or self._is_without_spark:
                     return False
                 time.sleep(0.02)
         return True
+
+    @property
+    def _is_without_spark(self) -> bool:
+        """For good, until the next start."""
+        return self._spark is not None and self._spark.failed is not None
 
     def _waits_for(self, stage: Stage) -> dict[str, object]:
         """What holds the stage: of all lanes that lead to it, the one that promises least; of those that enter
@@ -687,6 +754,10 @@ def _checked(diagram: Diagram) -> Diagram:
     if problems:
         raise QueryError(diagram.name, problems)
     return diagram
+
+
+def _no_session() -> None:
+    """What a writer gets that is not Spark's."""
 
 
 def _now_us() -> int:

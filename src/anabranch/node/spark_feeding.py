@@ -13,6 +13,7 @@ import logging
 import threading
 import time
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from anabranch import failpoints, limits
+from anabranch.core.backoff import Backoff
 from anabranch.core.runs import runs
 from anabranch.engine.feed import LANE, NUMBER, FeedBatch, SparkFeedRun
 from anabranch.errors import (
@@ -35,6 +37,7 @@ from anabranch.errors import (
 )
 from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
+from anabranch.node.spark_host import SparkHost
 from anabranch.query.connectors import SparkFeed
 
 _log: Final = logging.getLogger("anabranch.feed")
@@ -169,13 +172,21 @@ class SparkFeedRunner:
     """Starts the Spark query of a feed, and starts it again when it fails."""
 
     def __init__(
-        self, entry: EntryPoint, feed: SparkFeed, run: SparkFeedRun, key: str, stopping: threading.Event
+        self,
+        entry: EntryPoint,
+        feed: SparkFeed,
+        run: SparkFeedRun,
+        spark: SparkHost,
+        key: str,
+        stopping: threading.Event,
     ) -> None:
         self._entry = entry
         self._feed = feed
         self._run = run
+        self._spark = spark
         self._key = key
         self._stopping = stopping
+        self._taking = threading.Lock()
         self._intake: Intake | None = None
         self._error: AnabranchError | None = None
         self._failed = False
@@ -183,7 +194,12 @@ class SparkFeedRunner:
 
     def start(self) -> None:
         """The first start of the query is here: what Spark refuses is told at once."""
-        self._begin()
+        try:
+            self._begin()
+        except EngineError as error:
+            if not self._spark.has_died():
+                raise
+            self._error = error
         self._thread.start()
 
     def stop(self, deadline: float) -> None:
@@ -195,7 +211,8 @@ class SparkFeedRunner:
         intake = self._intake
         waits = next((p.waits_for for p in intake.pushing.values() if p.waits_for), None) if intake else None
         error = self._error or waits
-        state = "failed" if self._failed else "waiting" if waits else "restarting" if self._error else "running"
+        is_away = self._error is not None or not self._spark.is_up
+        state = "failed" if self._failed else "waiting" if waits else "restarting" if is_away else "running"
         return {
             "kind": "spark",
             "state": state,
@@ -206,24 +223,36 @@ class SparkFeedRunner:
         }
 
     def _begin(self) -> None:
-        self._intake = Intake(self._entry, self._feed, self._key, self._stopping)
-        self._run.start(self._intake.take, self._intake.taken())
+        """What comes from a query that was started before does not count any more. A batch that is just being taken is
+        taken: Spark's thread for it may outlive the Spark that it came from."""
+        self._intake = None
+        with self._taking:
+            intake = self._intake = Intake(self._entry, self._feed, self._key, self._stopping)
+        self._run.start(partial(self._take, intake), intake.taken())
+
+    def _take(self, intake: Intake, batch: FeedBatch) -> None:
+        with self._taking:
+            if intake is not self._intake:
+                raise EngineError("A batch of the feed came from a Spark that is gone.")
+            intake.take(batch)
 
     def _watch(self) -> None:
-        tries = 0
+        backoff = Backoff()
         seen = -1
         while not self._stopping.wait(LOOK_S) and not self._failed:
             batch = self._intake.last_batch if self._intake else -1
             if batch > seen:
-                seen, tries, self._error = batch, 0, None
-            if self._run.running:
+                seen, backoff, self._error = batch, Backoff(), None
+            if self._run.running or not self._spark.is_up:  # who started Spark starts another one
                 continue
-            lasting = self._note(self._run.failure() or EngineError("The Spark query of the feed ended by itself."))
-            if lasting or self._stopping.wait(limits.RESTART_BACKOFF_S[min(tries, 4)]):
-                return
-            tries += 1
             try:
+                if not self._run.is_lost:
+                    error = self._run.failure() or EngineError("The Spark query of the feed ended by itself.")
+                    backoff = backoff.failed()
+                    if self._note(error) or self._stopping.wait(backoff.wait_s):
+                        return
                 self._begin()
+                seen = -1
             except AnabranchError as error:
                 self._note(error)
 

@@ -13,11 +13,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
 from anabranch import failpoints, limits
+from anabranch.core.backoff import Backoff
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
@@ -84,6 +86,7 @@ class StageRunner:
         clock: Callable[[], int],
         stopping: Callable[[], bool],
         disk_is_low: Callable[[], bool],
+        spark_has_died: Callable[[], bool] = lambda: False,
         written: Callable[[str, int, pa.Table, Punctuations], None] = lambda *_: None,
     ) -> None:
         self.stage: Final = stage
@@ -101,9 +104,10 @@ class StageRunner:
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
+        self._spark_has_died = spark_has_died
         self._written = written
         self._sink_error: AnabranchError | None = None
-        self._tries = 0
+        self._backoff = Backoff()
         self._next_try = 0.0
         self._failure_noted = False
         self._rows_out = 0
@@ -113,6 +117,9 @@ class StageRunner:
         self._rounds: dict[str, _Round] = {}
         self._asking = threading.Lock()
         self._held_s = 0.0
+        self._logging = threading.Lock()
+        self._life = self._logged_life = 0
+        self._has_run = False
         self._starts = 0
         self._news = threading.Event()
         """Rung when a journal may have grown, or when a question for news shall end."""
@@ -125,6 +132,7 @@ class StageRunner:
         """Starts the Spark query; every input says its punctuation again first, because Spark does not restore it."""
         for stream in self._inputs:
             journal_punctuation(stream)
+        life = self._end_life()
         self._sink_error = None
         self._failure_noted = False
         with self._asking:
@@ -132,11 +140,33 @@ class StageRunner:
             self._starts += 1
         self._news.set()
         last = self.store.last_batch()
-        self._run.start(self._log_batch, None if last is None else last.batch_id)
+        self._run.start(partial(self._log_batch, life), None if last is None else last.batch_id)
+
+    def renew(self, run: StageRun) -> None:
+        """Another Spark, which is to go on with the stage; ``start`` comes next. That the last one died was no failure
+        of the stage."""
+        self.lose()
+        self._run = run
+        self._backoff = Backoff()
+        self.last_error = None
+
+    def lose(self) -> None:
+        """Spark is gone. A batch of it that waits for room in the log waits no longer."""
+        self._end_life()
+        self._has_run = False
+
+    def _end_life(self) -> int:
+        """What comes from a query that was started before does not count any more. A batch that is just being logged
+        is logged: Spark's thread for it may outlive the Spark that it came from."""
+        self._life += 1
+        with self._logging:
+            return self._life
 
     def watch(self, journal_punctuation: Callable[[str], None]) -> float:
         """Starts a query again that has ended by itself. Returns the seconds after which to look again."""
         if self._run.running or self.failed is not None or self._stopping():
+            return WATCH_S
+        if self._spark_has_died():  # who started it starts another one
             return WATCH_S
         if not self._failure_noted:
             error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
@@ -162,11 +192,11 @@ class StageRunner:
         if self._disk_is_low():  # waits for room, however long that takes
             self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[-1]
             return
-        if self._tries == len(limits.RESTART_BACKOFF_S):
+        self._backoff = self._backoff.failed()
+        if self._backoff.is_exhausted:
             self.failed = self._given_up(error)
             return
-        self._next_try = time.monotonic() + limits.RESTART_BACKOFF_S[self._tries]
-        self._tries += 1
+        self._next_try = time.monotonic() + self._backoff.wait_s
 
     def _given_up(self, error: AnabranchError) -> EngineError:
         outputs = outputs_behind(self._diagram, self.stage)
@@ -186,6 +216,7 @@ class StageRunner:
                 break
             time.sleep(0.02)
         self._run.stop()
+        self._end_life()
 
     def keeps_read_rows(self, stream: str) -> bool:
         """Whether Spark has read a journal to its end, and keeps rows there only until a next batch begins."""
@@ -195,8 +226,8 @@ class StageRunner:
 
     @property
     def has_run(self) -> bool:
-        """Whether a batch has been logged since the node started."""
-        return bool(self._ends)
+        """Whether a batch has been logged since Spark started."""
+        return self._has_run
 
     def punctuation_is_pending(self) -> bool:
         """Whether the last batch raised a punctuation whose results only the next, empty batch will show."""
@@ -204,12 +235,19 @@ class StageRunner:
 
     # --- one batch -------------------------------------------------------------------------------------------------
 
-    def _log_batch(self, batch: StageBatch) -> None:
-        try:
-            self._log(batch)
-        except AnabranchError as error:  # Spark wraps what its callback raises; the supervisor wants the original
-            self._sink_error = error
-            raise
+    def _log_batch(self, life: int, batch: StageBatch) -> None:
+        with self._logging:
+            self._logged_life = life
+            self._check_life()
+            try:
+                self._log(batch)
+            except AnabranchError as error:  # Spark wraps what its callback raises; the supervisor wants the original
+                self._sink_error = error
+                raise
+
+    def _check_life(self) -> None:
+        if self._logged_life != self._life:
+            raise EngineError(f"A batch of stage {self.stage.name} came from a Spark that is gone.")
 
     def _log(self, batch: StageBatch) -> None:
         ranges = {name: (batch.starts.get(name, 0), end) for name, end in batch.ends.items()}
@@ -220,7 +258,8 @@ class StageRunner:
         self.acknowledged = batch.starts  # what this batch starts after, Spark has committed
         self._ends = batch.ends
         self._watermark_us = batch.watermark_us
-        self._tries = 0
+        self._has_run = True
+        self._backoff = Backoff()
         self.last_error = None
 
     def _append(self, batch: StageBatch, record: Batch) -> None:
@@ -258,6 +297,7 @@ class StageRunner:
     def _wait_room(self) -> None:
         """Back-pressure: a full output log holds the batch, and so the journals, and so the entry points."""
         while any(log.is_full() for log in self.store.logs.values()):
+            self._check_life()
             if self._stopping():
                 raise EngineError(f"Stage {self.stage.name} was stopped while it waited for room in its log.")
             time.sleep(0.05)

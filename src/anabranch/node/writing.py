@@ -11,7 +11,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -21,6 +21,7 @@ from anabranch import failpoints, limits
 from anabranch.connectors.console import Console
 from anabranch.connectors.file_writer import JsonLinesFile, ParquetFiles
 from anabranch.connectors.writer import Found, TupleWriter, written_schema
+from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, ConfigError, EngineError, InvariantBroken, StateError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.query.boxes import Output
@@ -132,19 +133,19 @@ class WriterRunner:
         }
 
     def _run(self) -> None:
-        tries = 0
+        backoff = Backoff()
         while not self._stopping.is_set() and not self._failed:
             try:
                 if self._error is not None:
                     self.open()
                     self._error = None
                 while not self._stopping.is_set():
-                    tries = 0 if self._step() else tries
+                    backoff = Backoff() if self._step() else backoff
             except (OSError, EngineError) as error:  # the disk, the database: they may come back
                 self._error = error if isinstance(error, EngineError) else EngineError(f"{self.key}: {error}.")
                 self._note()
-                self._stopping.wait(limits.RESTART_BACKOFF_S[min(tries, len(limits.RESTART_BACKOFF_S) - 1)])
-                tries += 1
+                backoff = backoff.failed()
+                self._stopping.wait(backoff.wait_s)
             except AnabranchError as error:
                 self._fail(error)
             except Exception as error:
@@ -292,17 +293,30 @@ class Writing:
         self._stopping = stopping
         self._runners: dict[str, list[WriterRunner]] = {}
 
-    def start(self, outputs: tuple[Output, ...], logs: Mapping[str, tuple[Store, Log]], session: Any = None) -> None:
-        """Opens every writer, then starts them. Readers of writers that are no longer named are forgotten."""
-        for output in outputs:
-            store, log = logs[output.name]
-            _forget_others(output, store, log)
-            self._runners[output.name] = [
-                WriterRunner(output.name, spec, tuple_writer(spec, store, log, session), store, log, self._stopping)
-                for spec in output.to
-            ]
-            for runner in self._runners[output.name]:
-                self._open(output.name, runner)
+    def start(
+        self,
+        outputs: tuple[Output, ...],
+        logs: Mapping[str, tuple[Store, Log]],
+        session: Callable[[], Any] = lambda: None,
+    ) -> None:
+        """Opens every writer, then starts them. Readers of writers that are no longer named are forgotten.
+
+        ``session`` gives the Spark of now. If one of them cannot be opened, none is, and it can be tried again.
+        """
+        try:
+            for output in outputs:
+                store, log = logs[output.name]
+                _forget_others(output, store, log)
+                self._runners[output.name] = [
+                    WriterRunner(output.name, spec, tuple_writer(spec, store, log, session), store, log, self._stopping)
+                    for spec in output.to
+                ]
+                for runner in self._runners[output.name]:
+                    self._open(output.name, runner)
+        except BaseException:
+            self.stop()
+            self._runners.clear()
+            raise
         for runners in self._runners.values():
             for runner in runners:
                 runner.start()
@@ -334,7 +348,7 @@ def writer_readers(outputs: tuple[Output, ...], stream: str) -> frozenset[str]:
     return frozenset(writer_reader(spec) for output in outputs if output.name == stream for spec in output.to)
 
 
-def tuple_writer(spec: Writer, store: Store, log: Log, session: Any = None) -> TupleWriter:
+def tuple_writer(spec: Writer, store: Store, log: Log, session: Callable[[], Any] = lambda: None) -> TupleWriter:
     match spec:
         case JsonLinesWriter():
             return JsonLinesFile(spec)

@@ -13,7 +13,7 @@ from anabranch.core.identities import NO_TUPLES, Header
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
-from anabranch.sim.role import Protocol, Role
+from anabranch.sim.role import Disk, Protocol, Role
 from anabranch.sim.slowest import Slowest
 from anabranch.sim.world import MS
 
@@ -45,11 +45,17 @@ class Reading:
             stream: {origin: code for code, origin in enumerate(role.origins[stream])} for stream in role.upstream
         }
         self._reading: dict[tuple[str, str], bool] = {}
+        self._unstored: dict[str, inlets.InletState] = {}
+        """Inlets that know more than what is stored of them."""
+        self._owed: dict[str, dict[str, inlets.Acknowledge]] = {stream: {} for stream in role.upstream}
+        """Per stream and copy, what is to be acknowledged when it is stored."""
         self._orphaned_since: int | None = None
 
     def forget(self) -> None:
         """Nothing is read any more."""
         self._reading.clear()
+        self._unstored.clear()
+        self._owed = {stream: {} for stream in self._role.upstream}
         self._orphaned_since = None
 
     def lost(self, copy: str, stream: str | None = None) -> None:
@@ -70,6 +76,9 @@ class Reading:
         )
 
     def subscribe(self) -> None:
+        """Asks the copies that are not read, and stores what has waited for a transaction."""
+        for stream, inlet in list(self._unstored.items()):
+            self._store(stream, self._process.memory.with_inlet(stream, inlet))
         for stream, copies in self._role.upstream.items():
             for copy in copies:
                 if not self._reading.get((stream, copy)):
@@ -143,43 +152,53 @@ class Reading:
         self._into_inlet(arrived.stream, event, arrived.tuples)
 
     def _into_inlet(self, stream: str, event: inlets.Event, tuples: tuple[Tuple, ...]) -> None:
-        """One transaction: the inlet's state and what it lets through."""
-        before = self._process.memory.inlets[stream]
-        after, actions = self._inlets[stream].handle(before, event)
+        """One transaction: the inlet's state and what it lets through. If that is nothing, the state waits for the
+        next."""
+        rules = self._inlets[stream]
+        before = self._unstored.get(stream, self._process.memory.inlets[stream])
+        after, actions = rules.handle(before, event)
         disk = self._process.memory.with_inlet(stream, after)
-        acknowledgements: list[inlets.Acknowledge] = []
         for action in actions:
             match action:
                 case inlets.AppendToJournal():
                     passed = [tuples[index] for index in action.take]
                     disk = disk.with_tape(disk.tapes[stream].append(passed, action.punctuations))
                 case inlets.Acknowledge():
-                    acknowledgements.append(action)
+                    self._owed[stream][action.copy] = action
                 case inlets.SubscribeAgain():
                     self._ask(stream, action.copy)
                 case inlets.RebuildFromPeer():
                     self._rebuild(action.reason)
                     return
+        if after is before and not actions:
+            return
+        if rules.must_store(event, actions):
+            self._store(stream, disk)
+        else:
+            self._unstored[stream] = after
+        self._news(stream)
+
+    def _store(self, stream: str, disk: Disk) -> None:
+        """With the inlet of the stream as it is now; what it holds is acknowledged when that is durable."""
+        self._unstored.pop(stream, None)
+        owed, self._owed[stream] = self._owed[stream], {}
 
         def acknowledge() -> None:
-            for each in acknowledgements:
+            for each in owed.values():
                 self._process.send(
                     each.copy,
                     say.Acknowledgement(
                         stream=stream,
                         life=disk.life,
                         position=each.position,
-                        punctuations=after.punctuations,
+                        punctuations=disk.inlets[stream].punctuations,
                         slowest_us=self._slowest_us(),
                     ),
                 )
 
-        if after is before and not actions:
-            return
         if not self._protocol.acknowledges_after_commit:
             acknowledge()
         self._process.transact(disk, acknowledge if self._protocol.acknowledges_after_commit else lambda: None)
-        self._news(stream)
 
     def _look_for_orphans(self) -> None:
         """A replica that no live copy can serve any more waits a little, and is then built again."""

@@ -105,9 +105,12 @@ class JournalPorts(Protocol):
 
 
 class JournalServer:
-    """Serves ``ports`` from construction until ``stop``, to whoever knows ``token`` and speaks ``release``."""
+    """Serves ``ports`` from construction until ``stop``, to whoever knows ``token`` and speaks ``release``.
 
-    def __init__(self, ports: JournalPorts, host: str, *, release: str) -> None:
+    Port 0 takes any free one; ``address`` says which.
+    """
+
+    def __init__(self, ports: JournalPorts, host: str, port: int = 0, *, release: str) -> None:
         self.token: Final = secrets.token_hex(16)
         self._ports = ports
         self._release = release
@@ -116,10 +119,10 @@ class JournalServer:
         self._stopping = False
         try:
             plain = host.strip("[]")  # an address of IPv6 is written in brackets
-            family, *_ = socket.getaddrinfo(plain, 0, type=socket.SOCK_STREAM)[0]
-            self._listener = socket.create_server((plain, 0), family=family, backlog=limits.SPARK_CONNECTIONS)
+            family, *_ = socket.getaddrinfo(plain, port, type=socket.SOCK_STREAM)[0]
+            self._listener = socket.create_server((plain, port), family=family, backlog=limits.SPARK_CONNECTIONS)
         except OSError as error:
-            raise cannot_listen(host, 0, str(error)) from error
+            raise cannot_listen(host, port, str(error)) from error
         self.address: Final = f"{host}:{self._listener.getsockname()[1]}"
         self._acceptor = threading.Thread(target=self._accept, name="journals", daemon=True)
         self._acceptor.start()
@@ -135,7 +138,8 @@ class JournalServer:
         self._listener.close()
         deadline = time.monotonic() + limits.STOP_WAIT_S
         for thread in (self._acceptor, *left.values()):
-            thread.join(max(0.0, deadline - time.monotonic()))
+            if thread.ident is not None:  # one for which there was no room was never started
+                thread.join(max(0.0, deadline - time.monotonic()))
 
     def statistics(self) -> dict[str, int]:
         return {"connections": len(self._open)}
@@ -284,7 +288,7 @@ class _Frames:
         self.add(NUMBERS, struct.pack(f">{len(numbers)}q", *numbers))
 
     def refuse(self, error: AnabranchError) -> None:
-        self.add(REFUSED, str(error).encode())
+        self.add(REFUSED, str(error).encode(errors="replace"))
         self.flush()
 
     def flush(self) -> None:

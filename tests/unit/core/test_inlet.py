@@ -183,3 +183,24 @@ def test_identities_are_forgotten_below_the_punctuation() -> None:
     for number in range(1, 2_001):
         run.arrived("x", number, [("a", number, 0)], a=number)
     assert len(run.state.remembered) < 200
+
+
+def test_only_what_is_new_must_be_stored_at_once() -> None:
+    state = NEW_READER
+
+    def stored(event: Event) -> bool:
+        nonlocal state
+        state, actions = INLET.handle(state, event)
+        return INLET.must_store(event, actions)
+
+    def brings(copy: str, *stimes: int, **promises: int) -> TuplesArrived:
+        times = np.array(stimes, np.int64)
+        header = Header(np.zeros(len(times), np.int32), times, times)
+        return TuplesArrived(copy=copy, incarnation="i", first_id=1, header=header, promises=promises)
+
+    assert all(stored(CopyAnswered(copy=copy, incarnation="i", first_id=1, floors={})) for copy in "mno")
+    assert stored(brings("m", 10, 11))
+    assert not stored(brings("n", 11, 10))
+    assert stored(brings("o", 10, 11, 12))
+    assert stored(brings("m", 10, 11, 12, a=13)), "a promise that raises the inlet's is new"
+    assert not stored(brings("n", 11, 10, a=13))

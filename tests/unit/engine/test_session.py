@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.engine.session import JAVA_OPTIONS, SparkSettings, worker_sockets
+from anabranch.engine.session import JAVA_OPTIONS, JOURNALS_PORT, SparkSettings, worker_sockets
 from anabranch.errors import ConfigError
 
 
@@ -38,6 +38,17 @@ def test_an_address_that_means_something_else_to_executors_is_refused(master: st
 @pytest.mark.parametrize("master", ["spark://127.0.0.1:7077", "spark://localhost:7077"])
 def test_a_cluster_on_this_machine_may_use_loopback(master: str) -> None:
     assert SparkSettings(master=master).effective()["spark.driver.host"] == "127.0.0.1"
+
+
+def test_the_port_of_the_journals_is_given_as_those_of_spark_are() -> None:
+    assert SparkSettings().journals_port == 0
+    assert SparkSettings(conf={JOURNALS_PORT: "7703"}).journals_port == 7703
+
+
+@pytest.mark.parametrize("port", ["", "x", "-1", "65536", "7.5"])
+def test_what_is_no_port_is_refused(port: str) -> None:
+    with pytest.raises(ConfigError, match=r"spark\.anabranch\.journals\.port"):
+        _ = SparkSettings(conf={JOURNALS_PORT: port}).journals_port
 
 
 def test_a_temporary_directory_with_a_long_path_gives_up_its_sockets() -> None:

@@ -59,9 +59,9 @@ def test_a_broken_state_ends_the_node_at_once(node: Any, error: AnabranchError) 
     node._runners["b"].failed = error
     assert node.failure() is error
     with pytest.raises(type(error)):
-        node._wait_first_batch(node._runners["b"])
+        node._wait_first_batch(node._runners["b"], lambda _: None)
 
 
 def test_a_start_does_not_wait_for_a_stage_that_fails(node: Any) -> None:
-    node._wait_first_batch(node._runners["a"])
+    node._wait_first_batch(node._runners["a"], lambda _: None)
     assert node.failed_stages()

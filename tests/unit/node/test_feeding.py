@@ -16,7 +16,7 @@ from tests.waiting import wait_for
 
 
 class NodeWithoutStages(Node):
-    def _start_stages(self) -> None:
+    def _start_stages(self, _: str) -> None:
         self._opened.set()
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from anabranch.core.inlet import Acknowledge, CopyAnswered, SubscribeAgain
 from anabranch.model.position import Position
+from anabranch.node import inlet
 from anabranch.node.inlet import INLET_READER, JournalInlet
 from anabranch.storage.log import LogSpec
 from anabranch.storage.store import Store
@@ -109,6 +110,47 @@ def test_after_a_restart_a_tuple_is_still_a_repetition(journal: Journal) -> None
     journal.arrived("n", 1, [(0, 11, 2), (0, 12, 3)])
     journal.arrived("m", 2, [(0, 11, 2)])
     assert journal.entries() == [(0, 10, 1), (0, 11, 2), (0, 12, 3)]
+
+
+def places(journal: Journal) -> dict[str, int]:
+    """How far copies may be acknowledged."""
+    return {copy: known.position.id for copy, known in journal.inlet.stored().copies.items()}
+
+
+def test_what_is_known_already_waits_for_the_next_transaction(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    journal.arrived("m", 1, [(0, 10, 1)], a=10)
+    journal.arrived("n", 1, [(0, 10, 1)], a=10)
+    assert places(journal) == {"m": 1, "n": 0}
+    assert not journal.inlet.is_stored
+    journal.arrived("m", 2, [(0, 11, 2)])
+    assert places(journal) == {"m": 2, "n": 1}
+    assert journal.inlet.is_stored
+
+
+def test_what_has_waited_for_long_is_stored_when_it_is_asked_for(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+        journal.arrived(copy, 1, [(0, 10, 1)])
+    monkeypatch.setattr(inlet, "STORE_S", 0.0)
+    assert places(journal) == {"m": 1, "n": 1}
+    journal.reopen()
+    assert places(journal) == {"m": 1, "n": 1}
+
+
+def test_a_place_that_was_not_stored_is_asked_for_again_and_nothing_passes_twice(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+        journal.arrived(copy, 1, [(0, 10, 1), (0, 11, 2)], a=11)
+    journal.reopen()
+    assert places(journal) == {"m": 2, "n": 0}
+    journal.answered("n", 1)
+    journal.arrived("n", 1, [(0, 10, 1), (0, 11, 2), (0, 12, 3)], a=12)
+    assert journal.entries() == [(0, 10, 1), (0, 11, 2), (0, 12, 3)]
+    assert places(journal) == {"m": 2, "n": 3}
 
 
 def test_what_must_be_remembered_is_not_trimmed(journal: Journal) -> None:

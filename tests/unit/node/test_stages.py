@@ -47,9 +47,11 @@ class Run:
     failures: list[EngineError] = field(default_factory=list)
     starts: int = 0
     running: bool = False
+    sink: Any = None
 
     def start(self, sink: Any, logged: int | None) -> None:
         self.starts += 1
+        self.sink = sink
         self.running = not self.failures
 
     def stop(self) -> None:
@@ -123,7 +125,7 @@ class Held(threading.Thread):
         self._runner = bench.runner
         self.answer: int | None = None
         self.error: AnabranchError | None = None
-        bench.runner._ends = {"s": bench.journal.end}
+        bench.runner._ends, bench.runner._has_run = {"s": bench.journal.end}, True
         self.start()
         wait_for(lambda: self.is_alive() and not bench.runner._news.is_set(), lambda: "it does not wait")
 
@@ -157,7 +159,8 @@ def test_an_idle_query_is_answered_when_there_is_news(bench: Bench) -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_question_is_not_held_while_a_punctuation_has_results_to_show(bench: Bench) -> None:
     bench.journal.end = 3
-    bench.runner._ends, bench.runner._waits, bench.runner._next_watermark_us = {"s": 3}, True, 1
+    bench.runner._ends, bench.runner._has_run = {"s": 3}, True
+    bench.runner._waits, bench.runner._next_watermark_us = True, 1
     assert bench.runner.latest("s", 0, 3, 10) == 4
 
 
@@ -228,3 +231,34 @@ def test_a_broken_invariant_is_not_tried_again(bench: Bench, monkeypatch: pytest
     assert bench.runner.failed is error
     assert bench.runner.is_broken
     assert bench.run.starts == 0
+
+
+def test_a_batch_of_a_spark_that_is_gone_is_not_logged(bench: Bench) -> None:
+    """Spark's thread for it may outlive the Spark: the next one makes the same rows again."""
+    bench.runner.start(lambda _: None)
+    sink = bench.run.sink
+    bench.runner.lose()
+    with pytest.raises(EngineError, match="from a Spark that is gone"):
+        sink(None)
+    assert bench.runner._sink_error is None
+    bench.runner.start(lambda _: None)
+    with pytest.raises(EngineError, match="from a Spark that is gone"):
+        sink(None)
+
+
+def test_that_spark_died_is_no_failure_of_the_stage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.runner._spark_has_died = lambda: True
+    bench.run.failures.append(EngineError("Spark does not answer."))
+    tick_through_every_wait(bench, monkeypatch)
+    assert (bench.runner.failed, bench.runner.last_error, bench.run.starts) == (None, None, 0)
+
+
+def test_another_spark_forgets_the_failures_of_the_last(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.run.failures.append(EngineError("boom"))
+    bench.runner.watch(lambda _: None)
+    assert bench.runner.last_error is not None
+    bench.runner.renew(Run())  # type: ignore[arg-type]
+    assert bench.runner.last_error is None
+    assert not bench.runner.has_run
+    tick_through_every_wait(bench, monkeypatch)
+    assert bench.runner.failed is None

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from anabranch import limits
-from anabranch.errors import StateError, StreamNotFound
+from anabranch.errors import ConfigError, StateError, StreamNotFound
 from anabranch.model.selection import Range, to_text
 from anabranch.transport import journals, wire
 from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
@@ -217,10 +217,36 @@ def test_a_connector_of_another_release_is_refused_with_what_to_do(server: Journ
         assert spark.is_cut()
 
 
+@pytest.mark.parametrize(
+    "hello",
+    [
+        b"",
+        b"{}",
+        b"[" * 4_000,
+        b'{"v":1,"token":7,"release":7}',
+        b'{"v":1,"token":"\\ud800","release":"\\ud800"}',
+        b'{"v":1,"token":"%s","release":"\\ud800"}',
+        b'{"v":2}',
+    ],
+)
+def test_a_greeting_that_is_none_is_refused(server: JournalServer, hello: bytes) -> None:
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port)), timeout=HANG_S) as stranger:
+        body = hello.replace(b"%s", server.token.encode())
+        stranger.sendall(struct.pack(">cI", b"H", len(body)) + body)
+        assert stranger.recv(1) == b"X"
+
+
 def test_an_address_of_ipv6_is_served(ports: FakeJournals) -> None:
     with serving(ports, "[::1]") as server, Spark(server) as spark:
         assert server.address.startswith("[::1]:")
         assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+
+
+def test_a_port_that_is_taken_is_told(server: JournalServer, ports: FakeJournals) -> None:
+    port = int(server.address.rpartition(":")[2])
+    with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{port}"):
+        JournalServer(ports, "127.0.0.1", port, release=RELEASE)
 
 
 # --- bounds --------------------------------------------------------------------------------------------------------

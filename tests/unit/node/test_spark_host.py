@@ -1,0 +1,209 @@
+"""When Spark is started again and when it is given up, with processes that are no JVM: they only live and die."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from anabranch import limits
+from anabranch.engine import jvm
+from anabranch.errors import ConfigError, EngineError, StateError
+from anabranch.node.settings import NodeSettings
+from anabranch.node.spark_host import Say, SparkHost
+from tests.waiting import wait_for
+
+SLEEPING = "import time; time.sleep(600)"
+
+
+class Bench:
+    """A host whose lives of Spark go as told: ``starts`` are called in turn, the last one again and again."""
+
+    def __init__(self) -> None:
+        self.processes: list[subprocess.Popen[bytes]] = []
+        self.starts: list[Callable[[], None]] = [self.come_up]
+        self.begun = 0
+        self.lost = 0
+        self.progresses = True
+        self.stopping = threading.Event()
+        self.host = SparkHost(
+            NodeSettings(), self.stopping, begin=self._begin, has_progressed=self._progressed, lose=self._lose
+        )
+
+    def open(self, *_: Any) -> object:
+        (self.starts.pop(0) if len(self.starts) > 1 else self.starts[0])()
+        return object()
+
+    def come_up(self, program: str = SLEEPING) -> None:
+        self.processes.append(subprocess.Popen([sys.executable, "-c", program]))
+
+    def die(self) -> None:
+        """Killed while it starts."""
+        self.come_up()
+        self.kill()
+        raise EngineError("Spark did not start.")
+
+    def kill(self) -> None:
+        self.processes[-1].kill()
+        self.processes[-1].wait()
+
+    def process(self) -> subprocess.Popen[bytes] | None:
+        return self.processes[-1] if self.processes else None
+
+    def start(self) -> None:
+        self.host.start(lambda _: None, "starting")
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self.host.stop()
+
+    def _begin(self, session: Any, say: Say) -> None:
+        say("beginning")
+        self.begun += 1
+
+    def _progressed(self) -> bool:
+        return self.progresses
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
+    made = Bench()
+    monkeypatch.setattr("anabranch.engine.session.open_session", made.open)
+    monkeypatch.setattr(jvm, "process", made.process)
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.01, 0.02, 0.03))
+    yield made
+    made.stop()
+    for process in made.processes:
+        process.kill()
+        process.wait()
+
+
+def test_a_jvm_that_dies_is_followed_by_another(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    bench.start()
+    first = bench.host.session()
+    bench.kill()
+    wait_for(lambda: bench.begun == 2 and bench.host.is_up)
+    assert bench.host.session() is not first
+    assert bench.lost == 1
+    assert bench.host.statistics() == {"state": "running", "starts": 2, "error": None}
+    assert caplog.records[0].message.startswith("Spark's JVM was killed by SIGKILL, perhaps")
+
+
+def test_while_there_is_none_there_is_no_session_and_the_host_says_why(bench: Bench) -> None:
+    held = threading.Event()
+    bench.starts = [bench.come_up, lambda: (held.wait(), bench.come_up())[1]]  # type: ignore[func-returns-value]
+    bench.start()
+    bench.kill()
+    wait_for(lambda: bench.host.is_restarting)
+    with pytest.raises(EngineError, match="being started again"):
+        bench.host.session()
+    wait_for(lambda: "SIGKILL" in str(bench.host.statistics()["error"]))
+    assert bench.host.has_died()
+    held.set()
+    wait_for(lambda: bench.host.is_up)
+
+
+def test_without_progress_it_is_given_up_and_says_so(bench: Bench) -> None:
+    bench.start()
+    bench.progresses, bench.starts = False, [bench.die]
+    bench.kill()
+    wait_for(lambda: bench.host.failed)
+    tries = len(limits.RESTART_BACKOFF_S) + 1
+    assert len(bench.processes) == tries
+    assert f"started {tries} times without progress, and is given up" in str(bench.host.failed)
+    assert bench.host.statistics()["state"] == "failed"
+
+
+def test_progress_makes_earlier_deaths_forgotten(bench: Bench) -> None:
+    bench.start()
+    for life in range(2, 3 * len(limits.RESTART_BACKOFF_S)):
+        bench.kill()
+        wait_for(lambda: bench.begun == life and bench.host.is_up)  # noqa: B023
+    assert bench.host.failed is None
+
+
+def test_one_that_is_killed_in_the_first_start_is_started_again(bench: Bench) -> None:
+    bench.progresses, bench.starts = False, [bench.die, bench.die, bench.come_up]
+    bench.start()
+    assert bench.host.is_up
+    assert bench.host.statistics()["starts"] == 3
+
+
+def test_what_the_first_start_refuses_is_told_at_once(bench: Bench) -> None:
+    def refuse() -> None:
+        raise ConfigError("no such master")
+
+    bench.starts = [refuse]
+    with pytest.raises(ConfigError, match="no such master"):
+        bench.start()
+    assert bench.host.statistics()["starts"] == 1
+
+
+def test_a_jvm_that_ends_by_itself_in_the_first_start_is_a_refusal(bench: Bench) -> None:
+    """It was given options that it does not know: another try would not know them either."""
+
+    def end() -> None:
+        bench.come_up("raise SystemExit(1)")
+        bench.processes[-1].wait()
+        raise EngineError("Spark did not start.")
+
+    bench.starts = [end]
+    with pytest.raises(EngineError, match="did not start"):
+        bench.start()
+
+
+def test_broken_state_ends_it_at_once(bench: Bench) -> None:
+    bench.start()
+
+    def broken() -> None:
+        bench.come_up()
+        raise StateError("log and checkpoint disagree")
+
+    bench.starts = [broken]
+    bench.kill()
+    wait_for(lambda: bench.host.failed)
+    assert isinstance(bench.host.failed, StateError)
+
+
+def test_who_starts_it_can_change_their_mind_while_it_starts(bench: Bench) -> None:
+    held = threading.Event()
+    bench.starts = [lambda: (held.wait(), None)[1]]  # type: ignore[func-returns-value]
+    told: list[str] = []
+
+    def progress(text: str) -> None:
+        told.append(text)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        bench.host.start(progress, "starting Spark")
+    assert told == ["starting Spark"]
+    held.set()
+
+
+def test_a_stop_ends_the_watch_and_leaves_the_process(bench: Bench) -> None:
+    bench.start()
+    bench.stop()
+    assert not bench.host._thread.is_alive()
+    assert bench.processes[-1].poll() is None
+
+
+@pytest.mark.parametrize(
+    ("program", "told"),
+    [
+        ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL, perhaps because the memory of this machine ran out"),
+        ("raise SystemExit(52)", "because its heap was full. Raise spark.driver.memory, which is 3g"),
+        ("raise SystemExit(7)", "ended with exit code 7."),
+        ("raise SystemExit(143)", "killed by SIGTERM."),
+    ],
+)
+def test_how_a_jvm_ended_is_said_in_words(program: str, told: str) -> None:
+    ended = subprocess.Popen([sys.executable, "-c", program])
+    ended.wait()
+    assert told in str(jvm.death(ended, {"spark.driver.memory": "3g"}))
