@@ -108,6 +108,8 @@ class LaneReplica:
         self._rules: SharedLane[Held] = SharedLane(sharing.name, sharing.peers, self._is_same)
         self._leading: Leading | None = None
         self._waiting: list[Waiting] = []
+        self._news: lanes.StoreAsked[bytes] | None = None
+        """What a leader said to be released, and is not released here yet."""
         self._logs = store.log(source), store.log(late_stream(source))
         self._marks = deque([self._mark(copy.released)])
         """Places, and where the logs ended there; those of an earlier run are one."""
@@ -235,6 +237,8 @@ class LaneReplica:
         if isinstance(message, lanes.StoreAsked) and message.entries and not room:
             self._notice(elections.said_by(message, self.copy, _now_us()))
             return Handled()
+        if isinstance(message, lanes.StoreAsked) and message.entries and self.copy.released < message.released:
+            message = self._postponed(message)
         handled = self.handle(_with_bodies(message))
         self._notice(elections.said_by(message, self.copy, _now_us()))
         leading = self._leading
@@ -243,6 +247,20 @@ class LaneReplica:
             if lacks:
                 self._tell(message.sender, 0.0)
         return handled
+
+    def _postponed(self, message: lanes.StoreAsked[bytes]) -> lanes.StoreAsked[bytes]:
+        """The message without the news that earlier entries are released: somebody waits for its answer, and nobody for
+        these. Where it brings entries that are released already, a peer catches up, and has all of it at once."""
+        if message.released > message.after:
+            return message
+        self._news = replace(message, entries=())
+        self._sharing.look(0.0)
+        return replace(message, released=self.copy.released)
+
+    def show_news(self) -> Handled:
+        """Releases what was heard to be released, and could wait."""
+        news, self._news = self._news, None
+        return Handled() if news is None else self.handle(_with_bodies(news))
 
     # --- the door --------------------------------------------------------------------------------------------------
 

@@ -303,6 +303,7 @@ class SharedEntryPoint(EntryPoint):
         for name, replica in list(self._replicas.items()):
             with self._lock:
                 slot = self._slots[name]
+                self._follow_up(replica, replica.show_news())
                 due_s = replica.look_after()
                 if replica.leads:
                     if unheard or not replica.is_settled:
