@@ -188,6 +188,9 @@ SPARK_HELLO_S: Final = 5.0
 FOLLOW_WAIT_S: Final = 0.5
 """How long a following reader waits before it looks whether its client has gone."""
 
+COPY_QUIET_S: Final = 5.0
+"""How long a copy that a replica reads says nothing when there is nothing to say. Its end, and a stop, end the wait."""
+
 ACKNOWLEDGE_S: Final = 1.0
 """How often a node is told how much of its copies another one holds: it trims as often."""
 

@@ -25,12 +25,10 @@ from anabranch.errors import AnabranchError
 from anabranch.transport.client import Client
 from tests.chaos.planetlab import EXAMPLE, SERVERS
 from tests.chaos.processes import ROOT, HarnessError
+from tests.waiting import HANG_S
 
 BOUND_S = 5.0
 """Within this time a lane takes rows, once a majority of its entry points is there."""
-
-GUARD_S = 120.0
-"""When a lane counts as hanging. It is no bound on speed."""
 
 POLL_S = 0.1
 PAUSE_S = (1.0, 9.0)
@@ -54,7 +52,7 @@ class Round:
 
     @property
     def longest_s(self) -> float:
-        return max(GUARD_S if seconds is None else seconds for seconds in self.took_s.values())
+        return max(HANG_S if seconds is None else seconds for seconds in self.took_s.values())
 
 
 class Sleepers:
@@ -87,7 +85,7 @@ class Sleepers:
     def wait_progress(self, since: Places, began_s: float) -> dict[str, float | None]:
         """How long each lane takes from then on until it is further than it was."""
         took_s: dict[str, float | None] = dict.fromkeys(since)
-        while (now_s := time.monotonic() - began_s) < GUARD_S:
+        while (now_s := time.monotonic() - began_s) < HANG_S:
             places = self.places()
             for lane, place in since.items():
                 if took_s[lane] is None and places.get(lane, 0) > place:

@@ -19,6 +19,7 @@ import pytest
 
 from anabranch.bench.engine import QUICK, EngineBench
 from anabranch.bench.report import Report
+from tests.waiting import HANG_S
 
 pytestmark = [pytest.mark.processes, pytest.mark.long]
 
@@ -46,7 +47,7 @@ def bench(temporary: Path, *options: str) -> subprocess.Popen[str]:
 def test_it_compares_both_sides_and_writes_what_it_found(tmp_path: Path, temporary: Path) -> None:
     file = tmp_path / "engine.json"
     process = bench(temporary, "--json", str(file))
-    output, errors = process.communicate(timeout=360)
+    output, errors = process.communicate(timeout=2 * HANG_S)
     assert process.returncode in (0, 1), output + errors
     told = json.loads(file.read_text())
     results = {result["name"]: result for result in told["results"]}
@@ -72,7 +73,7 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path) -> None:
         if "window sum: round" in line:
             break
     os.killpg(process.pid, signal.SIGINT)
-    output, errors = process.communicate(timeout=60)
+    output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, errors
     assert "filter: throughput" in output
     assert "the table is not complete" in output

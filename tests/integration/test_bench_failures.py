@@ -52,7 +52,7 @@ def bench(temporary: Path, what: str, *options: str) -> Iterator[subprocess.Pope
 
 def results_of(temporary: Path, what: str, file: Path) -> dict[str, dict[str, Any]]:
     with bench(temporary, what, "--json", str(file)) as process:
-        output, errors = process.communicate(timeout=840)
+        output, errors = process.communicate(timeout=2 * HANG_S)
     assert process.returncode in (0, 1), output + errors
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
     assert process.returncode == (0 if all(result["ok"] for result in results.values()) else 1)

@@ -60,7 +60,7 @@ def numbers(connection: ab.Connection, stream: str, column: str) -> list[int]:
     return [row[column] for batch in batches for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
 
 
-@pytest.mark.parametrize("place", ["stage.offsets_written:4", "stage.logged:4"])
+@pytest.mark.parametrize("place", ["stage.offsets_written:4", pytest.param("stage.logged:4", marks=pytest.mark.long)])
 def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_path: Path, place: str) -> None:
     """Once between two steps of a batch, once while it starts again. All else goes on meanwhile."""
     with node_at(tmp_path, place) as node:

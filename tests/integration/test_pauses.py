@@ -8,15 +8,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 import anabranch as ab
 from anabranch.errors import NodeUnreachable
 from tests.chaos.pauses import Sleepers, play_round
 from tests.integration.test_entry_points_killed import NAMES, Processes, processes
-from tests.waiting import wait_for
-
-pytestmark = pytest.mark.timeout(300)
+from tests.waiting import HANG_S, wait_for
 
 
 def test_after_some_pauses_every_lane_of_the_example_takes_rows(tmp_path: Path) -> None:
@@ -69,7 +65,7 @@ def sleep_in_turn(running: Processes, pushed: Pushed) -> None:
 
 def test_a_named_producer_goes_on_while_one_of_them_sleeps(tmp_path: Path) -> None:
     with processes(tmp_path) as running, ab.connect(list(running.addresses.values())) as connection:
-        producer = connection.producer("events", "p", deadline_s=120)
+        producer = connection.producer("events", "p", deadline_s=HANG_S)
 
         def push(value: int) -> None:
             producer.push([{"x": value}])

@@ -53,7 +53,7 @@ def start_without_spark(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def start(state: Path, built: ab.Query, meanwhile: Callable[[str], None] = lambda _: None) -> None:
         node = ab.Node(built, state)
 
-        def open_session(_: object) -> None:
+        def open_session(*_: object) -> None:
             meanwhile(node.address)
             raise NoSpark
 

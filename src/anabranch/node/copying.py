@@ -10,6 +10,7 @@ import itertools
 import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 
+from anabranch import limits
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import AnabranchError, NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
@@ -53,6 +54,7 @@ class Copies:
         key = request.stream, request.reader
         with self._lock:
             number = self._current[key] = next(self._numbers)
+        served.log.wake()  # an earlier read of the same reader ends
         answer = served.subscribed(
             ReaderSubscribed(
                 reader=request.reader,
@@ -65,7 +67,9 @@ class Copies:
         def over() -> bool:
             return cancelled() or self._current[key] != number
 
-        sent = _pieces(served, request.reader, answer.first_id, over)
+        # What is held until a partner has it moves on with every piece, also with one that says nothing.
+        quiet_s = limits.COPY_QUIET_S if self._held is None else limits.FOLLOW_WAIT_S
+        sent = _pieces(served, request.reader, answer.first_id, over, quiet_s)
         return (
             CopyAnswer(
                 incarnation=answer.incarnation,
@@ -85,7 +89,13 @@ class Copies:
         with self._lock:
             for key in cut_off:
                 self._current[key] = next(self._numbers)
+        for stream, _ in cut_off:
+            self._logs[stream].log.wake()
         return cut_off
+
+    def wake(self) -> None:
+        for served in list(self._logs.values()):
+            served.log.wake()
 
     def renew(self, stream: str, floors: Punctuations) -> None:
         """The copy will have a hole below these times. Whoever reads it asks again, and is told."""
@@ -97,6 +107,7 @@ class Copies:
             for key in self._current:
                 if key[0] == stream:
                     self._current[key] = next(self._numbers)
+        served.log.wake()
 
     def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
         """One that cannot be taken, because its stream is not there, holds up no other."""
@@ -146,9 +157,11 @@ class Copies:
         return served
 
 
-def _pieces(served: ServedLog, reader: str, first_id: int, over: Callable[[], bool]) -> Iterator[CopyPiece]:
+def _pieces(
+    served: ServedLog, reader: str, first_id: int, over: Callable[[], bool], quiet_s: float
+) -> Iterator[CopyPiece]:
     """The log from this tuple on, until the reader is cut off from it."""
     log = served.log
-    yield from pieces(log, first_id, over)
+    yield from pieces(log, first_id, over, quiet_s=quiet_s)
     counts = not served.is_cut_off(reader)
     check(over() or not counts, f"Log {log.name!r} has trimmed what {reader!r} has not read, and counts.")

@@ -22,9 +22,12 @@ from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest
 from anabranch.transport.tuples import no_rows
 
 
-def pieces(log: Log, first_id: int, over: Callable[[], bool], *, follow: bool = True) -> Iterator[CopyPiece]:
-    """The log from this tuple on. ``over`` is asked after every piece. Ends where the next tuple was trimmed."""
-    return _pieces_after(log, log.seq_before_id(first_id), first_id, over, follow)
+def pieces(
+    log: Log, first_id: int, over: Callable[[], bool], *, follow: bool = True, quiet_s: float = FOLLOW_WAIT_S
+) -> Iterator[CopyPiece]:
+    """The log from this tuple on. ``over`` is asked after every piece, and when the log is woken. Ends where the next
+    tuple was trimmed. A piece without rows comes after so long without news."""
+    return _pieces_after(log, log.seq_before_id(first_id), first_id, over, follow, quiet_s)
 
 
 def client_pieces(
@@ -45,7 +48,7 @@ def client_pieces(
     def over() -> bool:
         return cancelled() or log.incarnation != answer.incarnation
 
-    return answer, _pieces_after(log, seq, first_id, over, request.follow)
+    return answer, _pieces_after(log, seq, first_id, over, request.follow, FOLLOW_WAIT_S)
 
 
 def _place(log: Log, request: PieceRequest) -> tuple[int, int, bool]:
@@ -63,7 +66,9 @@ def _place(log: Log, request: PieceRequest) -> tuple[int, int, bool]:
     return seq, log.id_at(seq) + 1, False
 
 
-def _pieces_after(log: Log, seq: int, first_id: int, over: Callable[[], bool], follow: bool) -> Iterator[CopyPiece]:
+def _pieces_after(
+    log: Log, seq: int, first_id: int, over: Callable[[], bool], follow: bool, quiet_s: float
+) -> Iterator[CopyPiece]:
     nothing = no_rows(stored_schema(log.spec.schema))
     promises = log.punctuations_at(seq)
     yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
@@ -86,5 +91,5 @@ def _pieces_after(log: Log, seq: int, first_id: int, over: Callable[[], bool], f
             yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
         if not follow and seq >= end:
             return
-        if not log.wait_beyond(seq, FOLLOW_WAIT_S):
+        if not log.wait_beyond(seq, quiet_s):
             yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)  # a sign of life

@@ -217,8 +217,13 @@ class Log:
         return self._segments(state, after_seq, to_seq)
 
     def wait_beyond(self, seq: int, timeout_s: float) -> bool:
-        """Wait until there is a segment after ``seq``; False when the time is over or the store closed without one."""
+        """Wait until there is a segment after ``seq``; False when the time is over, the store closed or someone was to
+        look around without one."""
         return self._published.wait_beyond(self.name, seq, timeout_s)
+
+    def wake(self) -> None:
+        """Whoever waits for a log of this store looks around, whether it is still wanted."""
+        self._published.wake()
 
     def on_change(self, bell: Callable[[], None]) -> None:
         """From now on ``bell`` is rung after every commit to the store of this log."""

@@ -67,6 +67,7 @@ class Published:
     def __init__(self) -> None:
         self._states: dict[str, LogState] = {}
         self._open = True
+        self._wakes = 0
         self._changed = threading.Condition()
         self._bells: list[Callable[[], None]] = []
 
@@ -97,9 +98,18 @@ class Published:
             self._open = False
             self._changed.notify_all()
 
+    def wake(self) -> None:
+        """Whoever waits looks around."""
+        with self._changed:
+            self._wakes += 1
+            self._changed.notify_all()
+
     def wait_beyond(self, name: str, seq: int, timeout_s: float) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: not self._open or self._states[name].end.seq > seq, timeout_s)
+            wakes = self._wakes
+            self._changed.wait_for(
+                lambda: not self._open or self._states[name].end.seq > seq or self._wakes != wakes, timeout_s
+            )
             return self._states[name].end.seq > seq
 
 

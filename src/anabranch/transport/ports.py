@@ -288,13 +288,17 @@ class CopyPorts(Protocol):
     def read_copy(self, request: CopyRequest, cancelled: Callable[[], bool]) -> tuple[CopyAnswer, Iterator[CopyPiece]]:
         """The copy from the answered place on, in log order, without end.
 
-        A piece without rows comes every ``limits.FOLLOW_WAIT_S`` where there is nothing to say. It ends when
+        A piece without rows comes every ``limits.COPY_QUIET_S`` where there is nothing to say. It ends when
         ``cancelled()`` turns true, the reader is cut off, or the same reader asks again.
         """
         ...
 
     def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
         """All that can be taken are, also where one is refused."""
+        ...
+
+    def wake(self) -> None:
+        """Reads that wait ask ``cancelled()`` now."""
         ...
 
     def reserve_copy(self, reservation: CopyReservation) -> None:

@@ -69,6 +69,7 @@ class FlightServer:
         determinants: DeterminantPorts | None = None,
         outputs: digests.DigestPorts | None = None,
     ) -> None:
+        self._copies: Final = copies
         _check_free(host, port)
         self._calls: Final = _Calls()
         try:
@@ -87,6 +88,8 @@ class FlightServer:
         """End every call and give the port back, within about a second; calling it again does nothing."""
         if self._calls.stopping():
             return
+        if self._copies is not None:
+            self._copies.wake()
         if not self._calls.wait_over(STOP_GRACE_S):
             _cut_connections(self.port)
         self._service.shutdown()
