@@ -90,6 +90,14 @@ class Modest(Elections):
         return super().handle(watch, standing, seen, chance=chance)
 
 
+class Accommodating(Elections):
+    """Agrees that another one may lead while it asks for votes itself."""
+
+    def handle(self, watch: Watch, standing: Standing, event: elections.Event, *, chance: float) -> tuple[Watch, bool]:
+        seen = elections.Looked(event.now_us) if isinstance(event, elections.Campaigned) else event
+        return super().handle(watch, standing, seen, chance=chance)
+
+
 class Resigned(Elections):
     """Asks to lead once."""
 
@@ -131,6 +139,7 @@ BROKEN = {
     "votes asked for without a trial": Protocol(lane=Reckless),
     "a leader that gives way to anyone": Protocol(lane=Yielding),
     "one that holds more and does not lead": Protocol(elections=Modest),
+    "a candidate that agrees to another": Protocol(elections=Accommodating),
     "a candidate that gives up": Protocol(elections=Resigned),
     "a producer that cannot take its lane along": Protocol(elections=Stubborn),
     "clients forgotten by a new leader": Protocol(keeps_clients=False),

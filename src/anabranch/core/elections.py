@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from anabranch import limits
-from anabranch.core.shared_lane import LaneCopy, Leading, Message, StoreAsked, TeachAsked, VoteAsked
+from anabranch.core.shared_lane import LaneCopy, Leading, Message, StoreAsked, TeachAsked, VoteAnswered, VoteAsked
 
 SILENT_US: Final = round(limits.SILENT_S * 1_000_000)
 
@@ -107,6 +107,13 @@ class VoteGiven:
 
 
 @dataclass(frozen=True, slots=True)
+class Campaigned:
+    """A trial was won, and this entry point asks for real votes: it may lead before others have heard of it."""
+
+    now_us: int
+
+
+@dataclass(frozen=True, slots=True)
 class ClientCame:
     """A client wants the lane to be led here; with ``takes_over``, even if another one leads it."""
 
@@ -128,7 +135,7 @@ class PeerLearns:
     now_us: int
 
 
-Event = Looked | LeaderHeard | VoteGiven | ClientCame | PeerBehind | PeerLearns
+Event = Looked | LeaderHeard | VoteGiven | Campaigned | ClientCame | PeerBehind | PeerLearns
 
 
 def said_by(message: Message[Any], copy: LaneCopy[Any], now_us: int) -> Event:
@@ -138,6 +145,8 @@ def said_by(message: Message[Any], copy: LaneCopy[Any], now_us: int) -> Event:
             return LeaderHeard(now_us)
         case VoteAsked() if not message.trial and copy.term == message.term and copy.voted_for == message.sender:
             return VoteGiven(now_us)
+        case VoteAnswered() if message.tried == copy.term:
+            return Campaigned(now_us)
         case VoteAsked() if not copy.learns and message.last < copy.last:
             return PeerBehind(now_us)
         case TeachAsked():
@@ -197,6 +206,8 @@ class Elections:
                 return self._heard(watch, now_us, chance)
             case VoteGiven():
                 return replace(watch, heard_us=now_us, led_until_us=now_us + SILENT_US, chance=chance)
+            case Campaigned():  # no longer than a vote takes: one that was not elected must not stand in the way
+                return replace(watch, led_until_us=max(watch.led_until_us, now_us + AGAIN_US))
             case ClientCame():
                 return replace(watch, client_us=now_us, client_until_us=now_us + CLIENT_US, takes_over=event.takes_over)
             case PeerBehind():

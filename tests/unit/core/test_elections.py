@@ -11,6 +11,7 @@ from anabranch.core.elections import (
     CLIENT_US,
     SILENT_US,
     SOON_US,
+    Campaigned,
     ClientCame,
     Elections,
     Event,
@@ -201,6 +202,13 @@ def test_a_leader_lives_for_a_while_after_it_was_heard_and_not_because_one_slept
         assert not story.rules.leader_lives(story.watch, story.now_us)
 
 
+def test_who_asks_for_votes_agrees_to_no_other_until_they_may_have_come() -> None:
+    story = Story()
+    story.tell(Campaigned)
+    assert story.rules.leader_lives(story.watch, story.now_us + AGAIN_US - 1)
+    assert not story.rules.leader_lives(story.watch, story.now_us + AGAIN_US)
+
+
 def test_whom_it_voted_for_has_the_time_to_lead() -> None:
     story = Story(UNSETTLED)
     story.run(SILENT_US)
@@ -237,4 +245,7 @@ def test_what_messages_say_about_who_leads() -> None:
     assert said_by(replace(vote, sender="c", last=(3, 9)), copy, 7) == PeerBehind(7)
     assert said_by(replace(vote, sender="c", last=(3, 9)), replace(copy, learns=True), 7) == Looked(7)
     assert said_by(TeachAsked(sender="b", term=4), copy, 7) == PeerLearns(7)
-    assert said_by(VoteAnswered(sender="b", term=4, agreed=True), copy, 7) == Looked(7)
+    answer = VoteAnswered(sender="b", term=4, agreed=True)
+    assert said_by(answer, copy, 7) == Looked(7)
+    assert said_by(replace(answer, tried=4), copy, 7) == Campaigned(7)
+    assert said_by(replace(answer, tried=5), copy, 7) == Looked(7)  # the trial is not won
