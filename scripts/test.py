@@ -23,11 +23,14 @@ from pathlib import Path
 
 ADOPT = Path(__file__).with_name("adopt.py")
 
+PURE = tuple(f"tests/unit/{part}" for part in ("core", "model", "query", "reference", "storage"))
+
 GROUPS = {
     "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
     "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark"),
     "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)"),
-    "of parts": ("tests/unit", "--ignore=tests/unit/cli"),
+    "of parts": ("tests/unit", "--ignore=tests/unit/cli", *(f"--ignore={part}" for part in PURE)),
+    "of rules and stores": PURE,
     "of the command line": ("tests/unit/cli",),
 }
 """The longest first."""
