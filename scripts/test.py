@@ -1,8 +1,8 @@
 """Runs the tests in groups, one more at once than there are cores, and tells at the end how each went and what it took.
 
-Each group is one pytest, and waits for a third of its time. More of them at once would only starve each other: what they
-start are real nodes, with Spark.
-Those that take longest begin. Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
+Each group is one pytest, and waits for a third of its time. More of them at once would only starve each other: what
+they start are real nodes, with Spark. Those that take longest begin. Options go to each of them, but for
+``--only NAME``, which is a part of a group's name.
 
 Ctrl-C and SIGTERM end all that runs. See ``adopt.py`` for processes that outlive their tests.
 """
