@@ -5,7 +5,8 @@ come to this entry point; a peer asked for a vote and could not have it, because
 can lead before this one does; a peer that lost its disk wants to be taught; or the lane itself owes something, entries
 that wait for a majority or a boundary that nobody sends. For its own client an entry point asks at once. For anything
 else it first gives the leader it knows of the time to be heard, and itself a random while, so that two do not ask
-together. If it is not elected, it asks again, after random waits that grow, for as long as the sign stands.
+together. Nobody asks while a leader lives, or one that it voted for may, but for a client that takes the lane along. If
+it is not elected, it asks again, after random waits that grow, for as long as the sign stands.
 
 A leader that was heard of lately lives, and no vote is given against it, unless a producer takes its lane along on
 purpose. Nobody hears anything while he sleeps: an entry point that notices that it slept does not take the silence for
@@ -242,9 +243,10 @@ class Elections:
     def _signs(self, watch: Watch, standing: Standing) -> list[tuple[int, int | None]]:
         """From when on, and until when, there is a reason to lead; None where it does not pass by itself."""
         silent_us = watch.heard_us + self._patience_us(watch)
+        client_us = watch.client_us if watch.takes_over else max(watch.client_us, watch.led_until_us)
         signs: list[tuple[int, int | None]] = [
-            (watch.client_us, watch.client_until_us),
-            (watch.needed_us, watch.needed_until_us),
+            (client_us, watch.client_until_us),
+            (max(watch.needed_us, watch.led_until_us), watch.needed_until_us),
         ]
         if not standing.settled:
             signs.append((silent_us, None))

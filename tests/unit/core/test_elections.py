@@ -217,6 +217,17 @@ def test_whom_it_voted_for_has_the_time_to_lead() -> None:
     assert story.asked == []
 
 
+def test_who_gave_its_lead_away_does_not_ask_for_what_was_needed_before() -> None:
+    for sign in (PeerBehind, PeerLearns):
+        story = Story(LEADS)
+        story.tell(sign)
+        story.run(SECOND)
+        story.standing = replace(LEADS, leads=False)
+        story.tell(VoteGiven)
+        story.run(SILENT_US - SECOND // 10)
+        assert story.asked == []
+
+
 def test_who_leads_or_learns_asks_nothing() -> None:
     for standing in (LEADS, replace(UNSETTLED, learns=True)):
         story = Story(standing, speaks_every_us=SECOND)
