@@ -98,6 +98,13 @@ class Accommodating(Elections):
         return super().handle(watch, standing, seen, chance=chance)
 
 
+class Restless(Elections):
+    """Asks to lead though a leader lives, or one that it voted for may."""
+
+    def _signs(self, watch: Watch, standing: Standing) -> list[tuple[int, int | None]]:
+        return super()._signs(replace(watch, led_until_us=0), standing)
+
+
 class Resigned(Elections):
     """Asks to lead once."""
 
@@ -140,6 +147,7 @@ BROKEN = {
     "a leader that gives way to anyone": Protocol(lane=Yielding),
     "one that holds more and does not lead": Protocol(elections=Modest),
     "a candidate that agrees to another": Protocol(elections=Accommodating),
+    "a voter that asks to lead at once": Protocol(elections=Restless),
     "a candidate that gives up": Protocol(elections=Resigned),
     "a producer that cannot take its lane along": Protocol(elections=Stubborn),
     "clients forgotten by a new leader": Protocol(keeps_clients=False),
