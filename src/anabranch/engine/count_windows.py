@@ -24,7 +24,7 @@ from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.engine.shards import MADE, CountWindows
 from anabranch.engine.stateless import ROW_HEADER
-from anabranch.engine.watermark import SHIFT, as_event_time
+from anabranch.engine.watermark import as_event_time, shifted
 from anabranch.engine.windows import spelled
 from anabranch.limits import WINDOW_SHARDS
 from anabranch.model.header import ORIGIN, STIME, TID
@@ -44,7 +44,7 @@ def counted(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
     rows = frame.select(*hashes, *ROW_HEADER, *[quote(name) for name in names])
     sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
     packed = sharded.mapInArrow(pack, PACKED)
-    timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)
+    timed = as_event_time(packed, shifted(F.col(EARLIEST)), EARLIEST).select(SHARD, EARLIEST, ROWS)
     made = timed.groupBy(SHARD).transformWithStateInPandas(
         CountWindows(*box.count_window), MADE, outputMode="append", timeMode="EventTime"
     )
