@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -17,6 +17,7 @@ from anabranch.cli.waiting import Waiting
 from anabranch.errors import ConfigError
 
 if TYPE_CHECKING:
+    from anabranch.bench.bench import Bench
     from anabranch.bench.report import Report
 
 WIDTH: Final = 120
@@ -148,13 +149,9 @@ def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
     _run("racing", made, quick, json_file, baseline="one copy", measured="two copies")
 
 
-class _Bench(Protocol):
-    def run(self, report: Report) -> None: ...
-
-
 def _run(
     name: str,
-    made: Callable[[Path, Callable[[str], None], Callable[[], None]], _Bench],
+    made: Callable[[Path, Callable[[str], None], Callable[[], None]], Bench[Any]],
     quick: bool,
     json_file: Path | None,
     *,
