@@ -485,6 +485,7 @@ class Node:
             clock=_now_us,
             stopping=self._stopping.is_set,
             disk_is_low=self._disk_is_low,
+            batch_interval_us=self.settings.batch_interval_us,
             spark_has_died=self._spark_has_died,
             written=self._compared.written,
         )
@@ -712,6 +713,7 @@ class Node:
             time.sleep(0.02)
         for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
             mark = runner.mark()
+            runner.hurry(mark)
             while not runner.reached(mark):
                 if time.monotonic() > deadline or runner.failed or self.failure() or self._is_without_spark:
                     return False
