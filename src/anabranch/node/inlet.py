@@ -9,7 +9,9 @@ never trimmed, and an inlet that starts reads it back.
 
 Where rows come one by one, most of the work would be for what the slower copies repeat, and for digests of single rows.
 So a small piece that is known to bring nothing is put off, and taken with others after a moment; so is the comparison
-of all small pieces. What a piece newly brings is in the journal when ``arrived`` returns.
+of all small pieces. What a piece newly brings is in the journal when ``arrived`` returns; unless every stage that reads
+the journal says that it would not read it yet (``core.pacing``). Then it is put off, too, until a stage takes it: a
+transaction for each batch, not for each row. Nothing that is put off counts as held: it is not acknowledged.
 """
 
 from __future__ import annotations
@@ -21,11 +23,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch import limits
 from anabranch.core.identities import Header, Identities, Keys, times_of
 from anabranch.core.inlet import (
     Acknowledge,
@@ -62,6 +65,18 @@ rows a second, brings the same pieces again."""
 
 INLET_READER: Final = "inlet"
 """As whom an inlet reads its own journal. It must never be cut off."""
+
+
+class PacedReader(Protocol):
+    """A stage that reads the journal."""
+
+    def may_wait(self) -> bool:
+        """Whether it would not read now what comes now. Asked with the lock of the inlet."""
+        ...
+
+    def ring(self) -> None:
+        """Something was put off for it; it takes it when its next batch begins."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +145,10 @@ class JournalInlet:
         self._state = self._stored = self._read_back()
         self._unstored_since: float | None = None
         self._put_off: dict[str, list[_Piece]] = {}
-        """Per copy, pieces that bring nothing and follow on what is known of it."""
+        """Per copy, pieces that follow on what is known of it, and bring nothing or can wait."""
+        self._bringing: dict[str, int] = {}
+        """The rows of those that may bring something, per copy, in the order in which copies began to."""
+        self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
         self._put_off_since: float | None = None
         self._known: dict[bytes, None] = {}
@@ -138,7 +156,12 @@ class JournalInlet:
 
     @property
     def state(self) -> InletState:
-        """As it is now. How far copies were read that brought nothing new may not be stored yet."""
+        """As it is now. How far copies were read that brought nothing new may not be stored yet, and what was put off
+        is not in it."""
+        return self._state
+
+    def settled(self) -> InletState:
+        """With all that has come."""
         with self._lock:
             self._take_all()
             return self._state
@@ -201,50 +224,91 @@ class JournalInlet:
         key = piece.key() if piece.is_small else None
         numbers = None if rows is None or key is not None else self._numbers(rows)
         with self._lock:
-            if key is not None and self._brings_nothing(copy, incarnation, piece, key):
-                self._put_piece_off(self._put_off, copy, piece)
-                if _is_much(self._put_off[copy]):
-                    self._take(copy)
-                return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
+            if key is not None and self._follows(copy, incarnation, piece):
+                if self._brings_nothing(piece, key):
+                    self._put_piece_off(copy, piece)
+                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
+                if self._readers and all(reader.may_wait() for reader in self._readers):
+                    self._let_wait(copy, piece, key)
+                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
             self._take(copy)
             actions = self._handle(_event(copy, incarnation, piece), rows, numbers)
             if key:
                 self._know(key)
         return actions
 
+    def read_by(self, reader: PacedReader) -> None:
+        """From now on this stage reads the journal, and may let it wait."""
+        with self._lock:
+            self._readers.append(reader)
+
+    def waiting(self) -> tuple[int, bool]:
+        """How many rows are put off that may be new, at most, and whether anything is."""
+        with self._lock:
+            return max(self._bringing.values(), default=0), bool(self._bringing)
+
+    def take(self) -> None:
+        """What was put off is in the journal when this returns."""
+        with self._lock:
+            self._take_all()
+
     # --- what is put off -------------------------------------------------------------------------------------------
 
-    def _brings_nothing(self, copy: str, incarnation: str, piece: _Piece, key: bytes) -> bool:
-        """Whether a piece that follows on what is known of its copy was brought before, and promises no more."""
+    def _follows(self, copy: str, incarnation: str, piece: _Piece) -> bool:
+        """Whether a piece follows on what has come of its copy."""
         known = self._state.copies.get(copy)
-        if known is None or known.position.incarnation != incarnation or (key and key not in self._known):
+        if known is None or known.position.incarnation != incarnation:
             return False
         put_off = self._put_off.get(copy)
         last_id = known.position.id if not put_off else put_off[-1].first_id + put_off[-1].count - 1
+        return piece.first_id == last_id + 1
+
+    def _brings_nothing(self, piece: _Piece, key: bytes) -> bool:
+        """Whether a piece was brought before, and promises no more."""
         promised = self._state.punctuations
-        return piece.first_id == last_id + 1 and all(
+        return (not key or key in self._known) and all(
             promised.get(origin, 0) >= time for origin, time in piece.promises.items()
         )
+
+    def _let_wait(self, copy: str, piece: _Piece, key: bytes) -> None:
+        is_first = not self._bringing
+        if not key or key not in self._known:  # the same from another copy is not what a stage has to know of
+            self._bringing[copy] = self._bringing.get(copy, 0) + piece.count
+        if key:
+            self._know(key)
+        self._put_piece_off(copy, piece)
+        if is_first or self._bringing.get(copy, 0) >= limits.PACE_ROWS:
+            for reader in self._readers:
+                reader.ring()
 
     def _know(self, key: bytes) -> None:
         self._known[key] = None
         if len(self._known) > KNOWN_PIECES:
             del self._known[next(iter(self._known))]
 
-    def _put_piece_off(self, where: dict[str, list[_Piece]], copy: str, piece: _Piece) -> None:
-        where.setdefault(copy, []).append(piece)
+    def _put_piece_off(self, copy: str, piece: _Piece) -> None:
+        pieces = self._put_off.setdefault(copy, [])
+        pieces.append(piece)
+        self._note_put_off()
+        if _is_much(pieces):
+            self._take_all()
+
+    def _note_put_off(self) -> None:
         if self._put_off_since is None:
             self._put_off_since = time.monotonic()
 
     def _take(self, copy: str) -> None:
-        """What was put off of a copy."""
-        pieces = self._put_off.pop(copy, None)
+        """What was put off of a copy. It stays if it cannot be stored."""
+        pieces = self._put_off.get(copy)
         if pieces:
             piece = _joined(pieces)
             self._handle(_event(copy, self._state.copies[copy].position.incarnation, piece), piece.rows)
+            del self._put_off[copy]
+        self._bringing.pop(copy, None)
 
     def _take_all(self) -> None:
-        for copy in list(self._put_off):
+        """Of all copies; those that brought something first are taken first."""
+        for copy in dict.fromkeys([*self._bringing, *self._put_off]):
             self._take(copy)
 
     def _compare_all(self) -> None:
@@ -310,8 +374,10 @@ class JournalInlet:
                 self._comparing.arrived(event.copy, event.header, numbers, seen, event.promises)
                 return
             piece = _Piece(event.first_id + seen, rows.slice(seen) if rows is not None else None, event.promises)
-            self._put_piece_off(self._uncompared, event.copy, piece)
-            if _is_much(self._uncompared[event.copy]):
+            pieces = self._uncompared.setdefault(event.copy, [])
+            pieces.append(piece)
+            self._note_put_off()
+            if _is_much(pieces):
                 self._compare_put_off(event.copy)
 
     def _append(

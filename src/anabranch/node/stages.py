@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from anabranch.core.backoff import Backoff
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
 from anabranch.core.pacing import Pace, Waiting, shows_results
-from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
+from anabranch.errors import AnabranchError, DiskFull, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, smallest
@@ -64,6 +65,18 @@ class Mark:
     watermark_us: int
 
 
+class Inflow(Protocol):
+    """What brings rows into a journal from elsewhere, and may let them wait for the next batch (``node.inlet``)."""
+
+    def waiting(self) -> tuple[int, bool]:
+        """Rows that are not in the journal yet, and whether there is anything for it."""
+        ...
+
+    def take(self) -> None:
+        """It is in the journal when this returns."""
+        ...
+
+
 @dataclass(slots=True)
 class _Round:
     """One time that Spark asks the scans of a journal for news: what they are told, and who has asked."""
@@ -88,6 +101,7 @@ class StageRunner:
         stopping: Callable[[], bool],
         disk_is_low: Callable[[], bool],
         batch_interval_us: int = limits.BATCH_INTERVAL_US,
+        inflows: Sequence[Inflow] = (),
         spark_has_died: Callable[[], bool] = lambda: False,
         written: Callable[[str, int, pa.Table, Punctuations], None] = lambda *_: None,
     ) -> None:
@@ -101,6 +115,7 @@ class StageRunner:
         self._diagram = diagram
         self._run = run
         self._inputs = inputs
+        self._inflows = inflows
         self._origins = origins
         self._waits = is_stateful(diagram, stage)
         self._root = diagram.box(stage.root)
@@ -359,6 +374,7 @@ class StageRunner:
         finally:
             self._is_held = False
         self._held_s += now - asked
+        self._take_inflows()
         if waiting.is_something and self._starts == asked_in:
             self._pace, self._in_batch = self._pace.began(waiting, now), True
 
@@ -395,12 +411,32 @@ class StageRunner:
             if name not in read:
                 read[name] = log.last_id() - log.rows_after(self._ends.get(name, 0))
             rows += log.last_id() - read[name]
+        flowing = [inflow.waiting() for inflow in self._inflows]
+        rows += sum(count for count, _ in flowing)
+        news = bool(grown) or any(anything for _, anything in flowing)
         pending = self.punctuation_is_pending()
         shows = pending and shows_results(self._root, self._watermark_us, self._next_watermark_us)
-        return Waiting(rows=rows, boundaries=bool(grown), results=shows, upkeep=pending)
+        return Waiting(rows=rows, boundaries=news, results=shows, upkeep=pending)
+
+    def may_wait(self) -> bool:
+        """Whether no batch would begin now for a row that came now; it will be asked for when one does."""
+        if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
+            return False
+        return self._pace.wait_s(Waiting(rows=1), time.monotonic()) > 0
+
+    def ring(self) -> None:
+        self._news.set()
+
+    def _take_inflows(self) -> None:
+        """What waits for the next batch, into the journals. What cannot be stored now waits on."""
+        if not self._stopping():
+            for inflow in self._inflows:
+                with suppress(DiskFull):
+                    inflow.take()
 
     def mark(self) -> Mark:
-        """What the journals hold now."""
+        """What the journals hold now, with what waited for the next batch."""
+        self._take_inflows()
         watermark_us = floor_ms(min(smallest(log.punctuations(), self._origins(n)) for n, log in self._inputs.items()))
         ends = {name: log.end_seq() for name, log in self._inputs.items()}
         return Mark(ends=ends, watermark_us=watermark_us if self._waits else 0)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from anabranch import limits
 from anabranch.core.inlet import (
     Acknowledge,
     CopyAnswered,
@@ -196,7 +197,92 @@ def test_a_copy_that_is_asked_again_is_asked_from_behind_what_was_put_off(journa
     for copy in ("m", "n"):
         journal.answered(copy)
         journal.arrived(copy, 1, [(0, 10, 1)], a=10)
-    assert journal.inlet.state.copies["n"].position == Position("i", 1)
+    assert journal.inlet.settled().copies["n"].position == Position("i", 1)
+
+
+class Stage:
+    """One that reads the journal, and lets what comes wait or not."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.rung = 0
+
+    def may_wait(self) -> bool:
+        return self.waits
+
+    def ring(self) -> None:
+        self.rung += 1
+
+
+@pytest.fixture
+def stage(journal: Journal) -> Stage:
+    stage = Stage()
+    journal.inlet.read_by(stage)
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    return stage
+
+
+def test_rows_that_no_stage_would_read_yet_share_a_transaction(journal: Journal, stage: Stage) -> None:
+    for number in (1, 2, 3):
+        for copy in ("m", "n"):
+            journal.arrived(copy, number, [(0, number, number)], a=number)
+    assert (journal.entries(), journal.log.punctuations(), stage.rung) == ([], {}, 1)
+    assert journal.inlet.waiting() == (3, True)
+    assert places(journal) == {"m": 0, "n": 0}, "nothing of it is acknowledged"
+    journal.inlet.take()
+    assert journal.inlet.waiting() == (0, False)
+    assert (journal.entries(), journal.log.end_seq()) == ([(0, 1, 1), (0, 2, 2), (0, 3, 3)], 1)
+    assert journal.log.punctuations() == {"a": 3}
+    assert (journal.inlet.first_from("m"), journal.inlet.first_from("n")) == (3, 0)
+
+
+def test_a_row_that_a_stage_would_read_now_goes_to_the_journal_with_what_its_copy_brought(
+    journal: Journal, stage: Stage
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    stage.waits = False
+    journal.arrived("m", 2, [(0, 2, 2)], a=2)
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_what_was_put_off_before_a_crash_comes_again(journal: Journal, stage: Stage) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    journal.reopen()
+    assert journal.inlet.state.copies["m"].position == Position("i", 0)
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    assert journal.entries() == [(0, 1, 1)]
+
+
+def test_what_cannot_be_stored_is_put_off_further(
+    journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("anabranch.node.inlet._encoded", lambda state: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            journal.inlet.take()
+    assert journal.inlet.waiting() == (1, True)
+    journal.arrived("m", 2, [(0, 2, 2)], a=2)
+    journal.inlet.take()
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_so_many_rows_that_a_batch_begins_for_them_ring_again(journal: Journal, stage: Stage) -> None:
+    numbers = range(1, limits.PACE_ROWS + 1)
+    for first in range(0, limits.PACE_ROWS, 10):
+        entries = [(0, number, number) for number in numbers[first : first + 10]]
+        journal.arrived("m", first + 1, entries)
+    assert (stage.rung, journal.inlet.waiting()) == (2, (limits.PACE_ROWS, True))
+
+
+def test_what_waits_for_a_stage_that_never_takes_it_is_stored_after_a_while(
+    journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    monkeypatch.setattr(inlet, "STORE_S", 0.0)
+    assert places(journal) == {"m": 1, "n": 0}
+    assert journal.entries() == [(0, 1, 1)]
 
 
 def test_what_has_waited_for_long_is_stored_when_it_is_asked_for(
