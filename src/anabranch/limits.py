@@ -162,11 +162,28 @@ DETERMINANTS_KEPT: Final = 1_000
 # --- waits ---------------------------------------------------------------------------------------------------------
 
 BOUNDARY_INTERVAL_US: Final = 1_000_000
-"""How often an owned lane with nothing to say sends a boundary: each costs one or two micro-batches downstream."""
+"""How often an owned lane with nothing to say sends a boundary: each costs a micro-batch downstream, and one more where
+a window ends."""
 
 AWAY_US: Final = 5_000_000
 """How long the housekeeper may be late before that time counts as nobody's silence: the process was suspended, or the
 clock was set forward."""
+
+BATCH_INTERVAL_US: Final = 500_000
+"""How far apart the micro-batches of a stage begin, at most, while few rows wait: half a second is what a person who
+watches a trickle hardly notices, and two batches a second cost a stage about a tenth of a core."""
+
+PACE_BATCHES: Final = 10
+"""So many times what a batch takes they begin apart, up to that: a stage with a trickle is busy for a tenth of the
+time."""
+
+PACE_ROWS: Final = 100
+"""Rows for which a batch begins at once. They cost it hardly more than one row does; a flow of 200 rows a second is not
+held back for longer than ``BATCH_INTERVAL_US``, and a faster one for less."""
+
+UPKEEP_WAIT_S: Final = 1.5
+"""How long a raised punctuation that shows no results waits for rows or a boundary, to share their batch: longer than
+the interval of boundaries, so that the next one comes in time."""
 
 POLL_MS: Final = 20
 """How long a Spark query without news waits before it asks its journals again."""

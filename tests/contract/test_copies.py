@@ -419,7 +419,7 @@ def test_a_bug_is_shown_and_does_not_end_the_reading(
     opened.callback(down.close)
     follower = down.followers["m"]
     with monkeypatch.context() as patch:
-        patch.setattr(inlet, "row_numbers", lambda *_: 1 / 0)
+        patch.setattr(inlet, "header_of", lambda *_: 1 / 0)
         up.append([(0, 10, 1)], a=10)
         wait_for(lambda: "ZeroDivisionError" in str(follower.statistics()["error"]))
     wait_for(lambda: entries_of(down.journal) == [(0, 10, 1)])

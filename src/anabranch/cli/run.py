@@ -16,7 +16,7 @@ from anabranch.cli.colours import can_move
 from anabranch.cli.connecting import connect_query
 from anabranch.cli.foreground import run_node
 from anabranch.cli.stopping import Signals
-from anabranch.cli.values import duration_us, settings, size_bytes
+from anabranch.cli.values import duration_us, settings, size_bytes, wait_us
 from anabranch.cli.waiting import Waiting, ways_in_and_out
 from anabranch.model.times import format_duration
 
@@ -50,6 +50,14 @@ def run(
     master: Annotated[str, typer.Option(help="Which Spark: local[*], spark://host:7077, yarn ...")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
     batch_rows: Annotated[int, typer.Option(min=1, help="Rows that one batch reads at most.")] = limits.BATCH_ROWS,
+    batch_interval: Annotated[
+        int,
+        typer.Option(
+            parser=wait_us,
+            metavar="DURATION",
+            help="While few rows wait, batches begin so far apart at most; 0s: at once.",
+        ),
+    ] = format_duration(limits.BATCH_INTERVAL_US),  # type: ignore[assignment]
     boundary_interval: Annotated[
         int, typer.Option(parser=duration_us, metavar="DURATION", help="How often an idle source says the time.")
     ] = format_duration(limits.BOUNDARY_INTERVAL_US),  # type: ignore[assignment]
@@ -89,6 +97,7 @@ def run(
         master=master,
         conf=settings(conf or []),
         batch_rows=batch_rows,
+        batch_interval_us=batch_interval,
         boundary_interval_us=boundary_interval,
         retention_us=retention,
         log_bytes=log_bytes,

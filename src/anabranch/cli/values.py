@@ -30,6 +30,14 @@ def duration_us(text: str) -> int:
     return us
 
 
+def wait_us(text: str) -> int:
+    """The same for a wait, which may be none at all: ``0s``."""
+    try:
+        return parse_duration(text)
+    except ConfigError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
 def rate_bytes_s(text: str) -> int:
     """``500kbit/s``, ``1.5Mbit/s`` as bytes a second."""
     try:

@@ -51,9 +51,10 @@ def _flat(prefix: str, table: Mapping[str, object]) -> Iterable[tuple[str, str]]
 
 
 class SparkTable(Table):
-    """Which Spark a node uses, and settings of Spark's own."""
+    """Which Spark a node uses, how far apart its batches begin while few rows wait, and settings of Spark's own."""
 
     master: str | None = None
+    batch_interval_us: DurationUs | None = Field(default=None, alias="batch_interval")
     conf: Annotated[dict[str, str], BeforeValidator(_settings)] = Field(default_factory=dict)
 
 

@@ -153,6 +153,7 @@ def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
         "state": None if node.state is None else str(node.state),
         "needs_spark": node.needs_spark,
         "master": node.master,
+        "batch_interval_us": node.batch_interval_us,
         "conf": dict(node.conf),
         "role": None,
     }

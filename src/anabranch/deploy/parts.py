@@ -73,7 +73,13 @@ def relays_of(plan: Plan, name: str) -> Relays:
 
 def settings_of(node: NodePlan) -> NodeSettings:
     """Where it listens, and its Spark; all else as it is by default."""
-    return NodeSettings(host=node.address.host, port=node.address.port, master=node.master, conf=node.conf)
+    return NodeSettings(
+        host=node.address.host,
+        port=node.address.port,
+        master=node.master,
+        conf=node.conf,
+        batch_interval_us=node.batch_interval_us,
+    )
 
 
 def _address(plan: Plan, node: str) -> str:

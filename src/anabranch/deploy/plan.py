@@ -16,9 +16,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from anabranch import limits
 from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
-from anabranch.deploy.description import Description, EntryTable, LinkTable, QueryTable
+from anabranch.deploy.description import Description, EntryTable, LinkTable, QueryTable, SparkTable
 from anabranch.deploy.flow import Flow, Reading, flow
 from anabranch.deploy.query_checks import placement
 from anabranch.deploy.validate import Checked, check_file
@@ -113,6 +114,7 @@ class NodePlan:
     site: str
     state: Path | None
     master: str
+    batch_interval_us: int
     conf: Mapping[str, str]
     role: Role | None
     needs_spark: bool
@@ -269,8 +271,15 @@ def _node_plan(
         site=table.site or name,
         state=None if table.state is None else base / table.state,
         master=table.spark.master or description.spark.master or DEFAULT_MASTER,
+        batch_interval_us=_batch_interval_us(table.spark, description.spark),
         conf={**description.spark.conf, **table.spark.conf},
         role=role,
         needs_spark=role is not None
         and needs_spark(queries[role.query].diagram, stages=role.stages, upstream=role.upstream, feeds=role.feeds),
     )
+
+
+def _batch_interval_us(*tables: SparkTable) -> int:
+    """The first that says one."""
+    said = (table.batch_interval_us for table in tables if table.batch_interval_us is not None)
+    return next(said, limits.BATCH_INTERVAL_US)

@@ -7,7 +7,9 @@ and when the copy is asked again. One thread for each node that is told: one tha
 
 from __future__ import annotations
 
+import logging
 import threading
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -15,6 +17,8 @@ from anabranch.errors import AnabranchError
 from anabranch.limits import ACKNOWLEDGE_S
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyAcknowledgement
+
+_log: Final = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
@@ -64,10 +68,23 @@ class Acknowledger:
             with self._lock:
                 holders = list(self._due)
                 self._due.clear()
-            told = [(holder, said) for holder in holders if (said := holder.acknowledgement()) is not None]
+            told = self._told(holders)
             if told and not self._stopping.is_set():
                 with suppress(AnabranchError):
                     self._client.acknowledge_copies([said for _, said in told])
                     for holder, said in told:
                         holder.acknowledged(said)
             self._stopping.wait(ACKNOWLEDGE_S)
+
+    def _told(self, holders: Iterable[Holder]) -> list[tuple[Holder, CopyAcknowledgement]]:
+        """What is held now. One who cannot say it is asked with the next piece again."""
+        told: list[tuple[Holder, CopyAcknowledgement]] = []
+        for holder in holders:
+            try:
+                said = holder.acknowledgement()
+            except Exception:  # a full disk, or a bug: the others are told of all the same
+                _log.exception("It cannot be said what is held of a copy")
+                continue
+            if said is not None:
+                told.append((holder, said))
+        return told

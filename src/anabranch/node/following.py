@@ -132,7 +132,7 @@ class CopyFollower:
     def _follow(self) -> bool:
         """Until the copy ends, has to be asked again, or this node has to be rebuilt. Returns whether anything came."""
         came = False
-        state = self._inlet.state
+        state = self._inlet.settled()
         known = state.copies.get(self.copy)
         request = CopyRequest(
             stream=self._inlet.stream,

@@ -6,6 +6,12 @@ small state. What may be acknowledged is what is ``stored``.
 The identities that an inlet must remember are not stored beside the journal: they are in it. The inlet is a reader of
 its own journal that acknowledges a segment when all its tuples lie below the punctuation; so what it must remember is
 never trimmed, and an inlet that starts reads it back.
+
+Where rows come one by one, most of the work would be for what the slower copies repeat, and for digests of single rows.
+So a small piece that is known to bring nothing is put off, and taken with others after a moment; so is the comparison
+of all small pieces. What a piece newly brings is in the journal when ``arrived`` returns; unless every stage that reads
+the journal says that it would not read it yet (``core.pacing``). Then it is put off, too, until a stage takes it: a
+transaction for each batch, not for each row. Nothing that is put off counts as held: it is not acknowledged.
 """
 
 from __future__ import annotations
@@ -17,13 +23,15 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from anabranch import limits
 from anabranch.core.identities import Header, Identities, Keys, times_of
 from anabranch.core.inlet import (
+    Acknowledge,
     Action,
     AppendToJournal,
     CopyAnswered,
@@ -33,6 +41,7 @@ from anabranch.core.inlet import (
     InletState,
     TuplesArrived,
 )
+from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.digesting import Comparing, header_of, row_numbers
@@ -43,8 +52,31 @@ from anabranch.storage.transaction import Transaction
 STORE_S: Final = 1.0
 """How long the places of copies that brought nothing new may wait for a transaction that is needed anyway."""
 
+SMALL_ROWS: Final = 64
+"""Rows of a piece up to which it may be put off: what a larger one costs is worth its rows."""
+
+PUT_OFF_ROWS: Final = 1_024
+PUT_OFF_PIECES: Final = 64
+"""What is put off of one copy is taken when it is so much."""
+
+KNOWN_PIECES: Final = 256
+"""The last pieces that are known as a whole. Copies of a source are cut alike: a slower one, some seconds behind at ten
+rows a second, brings the same pieces again."""
+
 INLET_READER: Final = "inlet"
 """As whom an inlet reads its own journal. It must never be cut off."""
+
+
+class PacedReader(Protocol):
+    """A stage that reads the journal."""
+
+    def may_wait(self) -> bool:
+        """Whether it would not read now what comes now. Asked with the lock of the inlet."""
+        ...
+
+    def ring(self) -> None:
+        """Something was put off for it; it takes it when its next batch begins."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +86,46 @@ class _Held:
     seq: int
     rows: int
     tops: np.ndarray
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows of a copy, numbered from ``first_id``, and what the copy promised after them."""
+
+    first_id: int
+    rows: pa.RecordBatch | None
+    promises: Punctuations
+
+    @property
+    def count(self) -> int:
+        return 0 if self.rows is None else self.rows.num_rows
+
+    @property
+    def is_small(self) -> bool:
+        return self.count <= SMALL_ROWS
+
+    def key(self) -> bytes:
+        """The identities in it, as they are stored."""
+        if self.rows is None:
+            return b""
+        columns = (self.rows.column(name) for name in (TID, STIME, ORIGIN))
+        return b"".join(
+            column.buffers()[1].slice(column.offset * width, len(column) * width).to_pybytes()
+            for column, width in zip(columns, (8, 8, 4), strict=True)
+        )
+
+
+def _joined(pieces: list[_Piece]) -> _Piece:
+    """Pieces that follow each other, as one."""
+    batches = [piece.rows for piece in pieces if piece.rows is not None and piece.rows.num_rows]
+    rows = None
+    if batches:
+        rows = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
+    return _Piece(pieces[0].first_id, rows, pieces[-1].promises)
+
+
+def _is_much(pieces: list[_Piece]) -> bool:
+    return len(pieces) >= PUT_OFF_PIECES or sum(piece.count for piece in pieces) >= PUT_OFF_ROWS
 
 
 class JournalInlet:
@@ -72,16 +144,33 @@ class JournalInlet:
             transaction.add_reader(journal.name, INLET_READER, at_seq=journal.first_seq() - 1)
         self._state = self._stored = self._read_back()
         self._unstored_since: float | None = None
+        self._put_off: dict[str, list[_Piece]] = {}
+        """Per copy, pieces that follow on what is known of it, and bring nothing or can wait."""
+        self._bringing: dict[str, int] = {}
+        """The rows of those that may bring something, per copy, in the order in which copies began to."""
+        self._readers: list[PacedReader] = []
+        self._uncompared: dict[str, list[_Piece]] = {}
+        self._put_off_since: float | None = None
+        self._known: dict[bytes, None] = {}
         self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
     @property
     def state(self) -> InletState:
-        """As it is now. How far copies were read that brought nothing new may not be stored yet."""
+        """As it is now. How far copies were read that brought nothing new may not be stored yet, and what was put off
+        is not in it."""
         return self._state
+
+    def settled(self) -> InletState:
+        """With all that has come."""
+        with self._lock:
+            self._take_all()
+            return self._state
 
     def stored(self) -> InletState:
         """What of it is durable. Rows that come store all of it; where none come, this does, after a while."""
         with self._lock:
+            if self._put_off_since is not None and time.monotonic() - self._put_off_since >= STORE_S:
+                self._compare_all()
             if self._unstored_since is not None and time.monotonic() - self._unstored_since >= STORE_S:
                 with self._store.transaction() as transaction:
                     transaction.put(_key(self._journal.name), _encoded(self._state))
@@ -90,8 +179,8 @@ class JournalInlet:
 
     @property
     def is_stored(self) -> bool:
-        """Whether all of it is durable."""
-        return self._unstored_since is None
+        """Whether all of it is durable, and nothing is put off."""
+        return self._unstored_since is None and self._put_off_since is None
 
     @property
     def stream(self) -> str:
@@ -108,7 +197,11 @@ class JournalInlet:
 
     def alarms(self) -> dict[str, Any] | None:
         """Where copies were found to differ, if they are compared."""
-        return None if self._comparing is None else self._comparing.alarms.statistics()
+        if self._comparing is None:
+            return None
+        with self._lock:
+            self._compare_all()
+            return self._comparing.alarms.statistics()
 
     def orphaned(self, live: Collection[str]) -> list[str]:
         """The origins for which no live copy may vouch."""
@@ -116,7 +209,9 @@ class JournalInlet:
 
     def answered(self, event: CopyAnswered) -> list[Action]:
         """A copy took the subscription. Returns what is left to do."""
-        return self._handle(event, None, None)
+        with self._lock:
+            self._compare_all()
+            return self._handle(event, None)
 
     def arrived(
         self, copy: str, incarnation: str, first_id: int, rows: pa.RecordBatch | None, promises: Punctuations
@@ -125,28 +220,134 @@ class JournalInlet:
 
         Returns what is left to do: what passes is in the journal, durably.
         """
-        header = header_of(rows)
-        event = TuplesArrived(copy=copy, incarnation=incarnation, first_id=first_id, header=header, promises=promises)
-        numbers = None if self._comparing is None or rows is None else row_numbers(rows, header)
-        return self._handle(event, rows, numbers)
-
-    def _handle(self, event: Event, rows: pa.RecordBatch | None, numbers: Keys | None) -> list[Action]:
+        piece = _Piece(first_id, rows, promises)
+        key = piece.key() if piece.is_small else None
+        numbers = None if rows is None or key is not None else self._numbers(rows)
         with self._lock:
-            before = self._state
-            state, actions = self._inlet.handle(before, event)
-            if state is not before:
-                if self._inlet.must_store(event, actions):
-                    self._save(event.copy, state, rows, actions)
-                elif self._unstored_since is None:
-                    self._unstored_since = time.monotonic()
-                self._state = state
-                self._compare(event, before.copies.get(event.copy), numbers)
+            if key is not None and self._follows(copy, incarnation, piece):
+                if self._brings_nothing(piece, key):
+                    self._put_piece_off(copy, piece)
+                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
+                if self._readers and all(reader.may_wait() for reader in self._readers):
+                    self._let_wait(copy, piece, key)
+                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
+            self._take(copy)
+            actions = self._handle(_event(copy, incarnation, piece), rows, numbers)
+            if key:
+                self._know(key)
+        return actions
+
+    def read_by(self, reader: PacedReader) -> None:
+        """From now on this stage reads the journal, and may let it wait."""
+        with self._lock:
+            self._readers.append(reader)
+
+    def waiting(self) -> tuple[int, bool]:
+        """How many rows are put off that may be new, at most, and whether anything is."""
+        with self._lock:
+            return max(self._bringing.values(), default=0), bool(self._bringing)
+
+    def take(self) -> None:
+        """What was put off is in the journal when this returns."""
+        with self._lock:
+            self._take_all()
+
+    # --- what is put off -------------------------------------------------------------------------------------------
+
+    def _follows(self, copy: str, incarnation: str, piece: _Piece) -> bool:
+        """Whether a piece follows on what has come of its copy."""
+        known = self._state.copies.get(copy)
+        if known is None or known.position.incarnation != incarnation:
+            return False
+        put_off = self._put_off.get(copy)
+        last_id = known.position.id if not put_off else put_off[-1].first_id + put_off[-1].count - 1
+        return piece.first_id == last_id + 1
+
+    def _brings_nothing(self, piece: _Piece, key: bytes) -> bool:
+        """Whether a piece was brought before, and promises no more."""
+        promised = self._state.punctuations
+        return (not key or key in self._known) and all(
+            promised.get(origin, 0) >= time for origin, time in piece.promises.items()
+        )
+
+    def _let_wait(self, copy: str, piece: _Piece, key: bytes) -> None:
+        is_first = not self._bringing
+        if not key or key not in self._known:  # the same from another copy is not what a stage has to know of
+            self._bringing[copy] = self._bringing.get(copy, 0) + piece.count
+        if key:
+            self._know(key)
+        self._put_piece_off(copy, piece)
+        if is_first or self._bringing.get(copy, 0) >= limits.PACE_ROWS:
+            for reader in self._readers:
+                reader.ring()
+
+    def _know(self, key: bytes) -> None:
+        self._known[key] = None
+        if len(self._known) > KNOWN_PIECES:
+            del self._known[next(iter(self._known))]
+
+    def _put_piece_off(self, copy: str, piece: _Piece) -> None:
+        pieces = self._put_off.setdefault(copy, [])
+        pieces.append(piece)
+        self._note_put_off()
+        if _is_much(pieces):
+            self._take_all()
+
+    def _note_put_off(self) -> None:
+        if self._put_off_since is None:
+            self._put_off_since = time.monotonic()
+
+    def _take(self, copy: str) -> None:
+        """What was put off of a copy. It stays if it cannot be stored."""
+        pieces = self._put_off.get(copy)
+        if pieces:
+            piece = _joined(pieces)
+            self._handle(_event(copy, self._state.copies[copy].position.incarnation, piece), piece.rows)
+            del self._put_off[copy]
+        self._bringing.pop(copy, None)
+
+    def _take_all(self) -> None:
+        """Of all copies; those that brought something first are taken first."""
+        for copy in dict.fromkeys([*self._bringing, *self._put_off]):
+            self._take(copy)
+
+    def _compare_all(self) -> None:
+        self._take_all()
+        self._put_off_since = None
+        for copy in list(self._uncompared):
+            self._compare_put_off(copy)
+
+    def _compare_put_off(self, copy: str) -> None:
+        pieces = self._uncompared.pop(copy, None)
+        if pieces and self._comparing is not None:
+            piece = _joined(pieces)
+            header = header_of(piece.rows)
+            numbers = np.empty(0, np.uint64) if piece.rows is None else row_numbers(piece.rows, header)
+            self._comparing.arrived(copy, header, numbers, 0, piece.promises)
+
+    def _numbers(self, rows: pa.RecordBatch) -> Keys | None:
+        """Of a large piece, before anybody waits for the lock."""
+        return None if self._comparing is None else row_numbers(rows, header_of(rows))
+
+    # --- one event -------------------------------------------------------------------------------------------------
+
+    def _handle(self, event: Event, rows: pa.RecordBatch | None, numbers: Keys | None = None) -> list[Action]:
+        before = self._state
+        state, actions = self._inlet.handle(before, event)
+        if state is not before:
+            if self._inlet.must_store(event, actions):
+                self._save(event, state, rows, actions)
+            elif self._unstored_since is None:
+                self._unstored_since = time.monotonic()
+            self._state = state
+            self._compare(event, before.copies.get(event.copy), rows, numbers)
         return [action for action in actions if not isinstance(action, AppendToJournal)]
 
-    def _save(self, copy: str, state: InletState, rows: pa.RecordBatch | None, actions: list[Action]) -> None:
+    def _save(self, event: Event, state: InletState, rows: pa.RecordBatch | None, actions: list[Action]) -> None:
         """In one transaction: what passes into the journal, and what is known of all copies."""
+        copy = event.copy
         with self._store.transaction() as transaction:
-            added, end_seq = self._append(transaction, rows, actions)
+            added, end_seq = self._append(transaction, event, rows, actions)
             over = self._over(added, state.punctuations)
             held = len(self._held) + len(added) - over
             self._acknowledge(transaction, added, over, end_seq if not held else None)
@@ -157,19 +358,30 @@ class JournalInlet:
         for _ in range(over):
             self._held.popleft()
 
-    def _compare(self, event: Event, known: CopyState | None, numbers: Keys | None) -> None:
-        """``known`` is what was known of the copy before the event, which was taken."""
+    def _compare(
+        self, event: Event, known: CopyState | None, rows: pa.RecordBatch | None, numbers: Keys | None
+    ) -> None:
+        """``known`` is what was known of the copy before the event, which was taken. ``numbers`` are those of a large
+        piece."""
         if self._comparing is None:
             return
         if isinstance(event, CopyAnswered):
             self._comparing.answered(event, known)
         elif known is not None:
-            seen = known.position.id + 1 - event.first_id
-            numbers = np.empty(0, np.uint64) if numbers is None else numbers
-            self._comparing.arrived(event.copy, event.header, numbers, seen, event.promises)
+            seen = max(0, known.position.id + 1 - event.first_id)
+            if numbers is not None:
+                self._compare_put_off(event.copy)
+                self._comparing.arrived(event.copy, event.header, numbers, seen, event.promises)
+                return
+            piece = _Piece(event.first_id + seen, rows.slice(seen) if rows is not None else None, event.promises)
+            pieces = self._uncompared.setdefault(event.copy, [])
+            pieces.append(piece)
+            self._note_put_off()
+            if _is_much(pieces):
+                self._compare_put_off(event.copy)
 
     def _append(
-        self, transaction: Transaction, rows: pa.RecordBatch | None, actions: list[Action]
+        self, transaction: Transaction, event: Event, rows: pa.RecordBatch | None, actions: list[Action]
     ) -> tuple[list[_Held], int]:
         """What passes, into the journal. Returns what must be held of it, and the journal's end."""
         added: list[_Held] = []
@@ -179,8 +391,8 @@ class JournalInlet:
                 passed = None if rows is None else _taken(rows, action.take)
                 appended = transaction.append(self._journal.name, passed, action.punctuations, now_us=self._clock())
                 end_seq = appended.last_seq
-                if passed is not None:
-                    added.append(_Held(end_seq, passed.num_rows, self._tops(header_of(passed))))
+                if passed is not None and isinstance(event, TuplesArrived):
+                    added.append(_Held(end_seq, passed.num_rows, self._tops(event.header.take(action.take))))
         return added, end_seq
 
     def _over(self, added: list[_Held], punctuations: Punctuations) -> int:
@@ -232,6 +444,16 @@ def _taken(rows: pa.RecordBatch, take: np.ndarray) -> pa.RecordBatch | None:
     if last - first + 1 == len(take):
         return rows.slice(first, len(take))
     return rows.take(pa.array(take))
+
+
+def _event(copy: str, incarnation: str, piece: _Piece) -> TuplesArrived:
+    return TuplesArrived(
+        copy=copy,
+        incarnation=incarnation,
+        first_id=piece.first_id,
+        header=header_of(piece.rows),
+        promises=piece.promises,
+    )
 
 
 def _key(stream: str) -> str:

@@ -45,6 +45,9 @@ class Inlets:
     def __contains__(self, stream: str) -> bool:
         return stream in self._inlets
 
+    def __getitem__(self, stream: str) -> JournalInlet:
+        return self._inlets[stream]
+
     def open(self, store: Store, journal: Log) -> None:
         """Begins to follow the copies of a stream into its journal."""
         stream = journal.name

@@ -475,7 +475,8 @@ class Node:
             self._streams.create(
                 store, stream, schema, "internal" if stream == internal_stream(stage.root) else "output"
             )
-        self._runners[stage.name] = StageRunner(
+        inlets = [self._inlets[stream] for stream in stage.inputs if stream in self._inlets]
+        runner = self._runners[stage.name] = StageRunner(
             self.diagram,
             stage,
             run,
@@ -485,9 +486,13 @@ class Node:
             clock=_now_us,
             stopping=self._stopping.is_set,
             disk_is_low=self._disk_is_low,
+            batch_interval_us=self.settings.batch_interval_us,
+            inflows=inlets,
             spark_has_died=self._spark_has_died,
             written=self._compared.written,
         )
+        for inlet in inlets:
+            inlet.read_by(runner)
 
     # --- being rebuilt ---------------------------------------------------------------------------------------------
 
@@ -712,6 +717,7 @@ class Node:
             time.sleep(0.02)
         for runner in self._runners.values():  # in the order of flow: what one has logged, the next has to read
             mark = runner.mark()
+            runner.hurry(mark)
             while not runner.reached(mark):
                 if time.monotonic() > deadline or runner.failed or self.failure() or self._is_without_spark:
                     return False

@@ -17,6 +17,7 @@ class NodeSettings:
     master: str = "local[*]"
     conf: Mapping[str, str] = field(default_factory=dict)
     batch_rows: int = limits.BATCH_ROWS
+    batch_interval_us: int = limits.BATCH_INTERVAL_US
     boundary_interval_us: int = limits.BOUNDARY_INTERVAL_US
     retention_us: int = limits.LOG_RETENTION_US
     log_bytes: int = limits.LOG_BYTES

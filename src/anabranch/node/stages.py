@@ -11,9 +11,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 
@@ -21,7 +22,8 @@ from anabranch import failpoints, limits
 from anabranch.core.backoff import Backoff
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
-from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
+from anabranch.core.pacing import Pace, Waiting, shows_results
+from anabranch.errors import AnabranchError, DiskFull, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, smallest
@@ -63,6 +65,18 @@ class Mark:
     watermark_us: int
 
 
+class Inflow(Protocol):
+    """What brings rows into a journal from elsewhere, and may let them wait for the next batch (``node.inlet``)."""
+
+    def waiting(self) -> tuple[int, bool]:
+        """Rows that are not in the journal yet, and whether there is anything for it."""
+        ...
+
+    def take(self) -> None:
+        """It is in the journal when this returns."""
+        ...
+
+
 @dataclass(slots=True)
 class _Round:
     """One time that Spark asks the scans of a journal for news: what they are told, and who has asked."""
@@ -86,6 +100,8 @@ class StageRunner:
         clock: Callable[[], int],
         stopping: Callable[[], bool],
         disk_is_low: Callable[[], bool],
+        batch_interval_us: int = limits.BATCH_INTERVAL_US,
+        inflows: Sequence[Inflow] = (),
         spark_has_died: Callable[[], bool] = lambda: False,
         written: Callable[[str, int, pa.Table, Punctuations], None] = lambda *_: None,
     ) -> None:
@@ -99,8 +115,10 @@ class StageRunner:
         self._diagram = diagram
         self._run = run
         self._inputs = inputs
+        self._inflows = inflows
         self._origins = origins
         self._waits = is_stateful(diagram, stage)
+        self._root = diagram.box(stage.root)
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
@@ -115,7 +133,11 @@ class StageRunner:
         self._next_watermark_us = 0
         self._ends: Mapping[str, int] = {}
         self._rounds: dict[str, _Round] = {}
+        self._asked: set[int] = set()
         self._asking = threading.Lock()
+        self._pace = Pace(most_s=batch_interval_us / 1_000_000)
+        self._in_batch = self._is_held = False
+        self._awaited: Mark | None = None
         self._held_s = 0.0
         self._logging = threading.Lock()
         self._life = 0
@@ -137,6 +159,8 @@ class StageRunner:
         self._failure_noted = False
         with self._asking:
             self._rounds.clear()
+            self._asked.clear()
+            self._in_batch = False
             self._starts += 1
         self._news.set()
         last = self.store.last_batch()
@@ -163,8 +187,11 @@ class StageRunner:
             return self._life
 
     def watch(self, journal_punctuation: Callable[[str], None]) -> float:
-        """Starts a query again that has ended by itself. Returns the seconds after which to look again."""
-        if self._run.running or self.failed is not None or self._stopping():
+        """Starts a query again that has ended by itself. Returns the seconds after which to look again.
+
+        One whose question is held lives. So Spark is asked only while a batch runs, if one does.
+        """
+        if self._is_held or self._run.running or self.failed is not None or self._stopping():
             return WATCH_S
         if self._spark_has_died():  # who started it starts another one
             return WATCH_S
@@ -319,8 +346,8 @@ class StageRunner:
         what it got; a batch whose scans ended at different segments would join or unite different pasts.
         """
         asked_in = self._starts
-        if scan == 0:
-            self._wait_news(asked_in)
+        if self._begins_round(scan):
+            self._wait_turn(asked_in)
         with self._asking:
             if self._starts != asked_in:  # its answer would begin a round that the query of now knows nothing of
                 raise EngineError(f"The query of stage {self.stage.name} that asked has ended.")
@@ -332,31 +359,100 @@ class StageRunner:
             current.answered.add(scan)
             return current.end_seq
 
-    def _wait_news(self, asked_in: int) -> None:
-        """Holds the question of an idle query until there is news for it, or a while: asking costs more than waiting.
+    def _begins_round(self, scan: int) -> bool:
+        """Whether this is the first question before a batch: Spark asks every scan once, in an order of its own."""
+        with self._asking:
+            if self._asked and scan not in self._asked:
+                self._asked.add(scan)
+                return False
+            self._asked = {scan}
+            return True
+
+    def _wait_turn(self, asked_in: int) -> None:
+        """Holds the question until a batch may begin (``core.pacing``), or a while: asking costs more than waiting.
 
         It ends, too, when the query is started again: then the one that asked is gone.
         """
-        began = time.monotonic()
-        while (left_s := began + limits.NEWS_WAIT_S - time.monotonic()) > 0:
-            self._news.clear()  # before looking: what comes after the look rings again
-            if self._has_news() or self._stopping() or self._starts != asked_in:
-                break
-            self._news.wait(left_s)
-        self._held_s += time.monotonic() - began
+        asked = time.monotonic()
+        if self._in_batch:
+            self._pace, self._in_batch = self._pace.ended(asked), False
+        self._is_held = True
+        try:
+            waiting, now = self._wait_until(asked, lambda: self._stopping() or self._starts != asked_in)
+        finally:
+            self._is_held = False
+        self._held_s += now - asked
+        self._take_inflows()
+        if waiting.is_something and self._starts == asked_in:
+            self._pace, self._in_batch = self._pace.began(waiting, now), True
 
-    def _has_news(self) -> bool:
-        """Whether a journal has grown, or a punctuation has results to show, for which Spark runs a batch without any
-        input. Before the first batch everything is news."""
-        if not self.has_run or self.punctuation_is_pending():
-            return True
-        return any(log.end_seq() > self._ends.get(name, 0) for name, log in self._inputs.items())
+    def _wait_until(self, now: float, over: Callable[[], bool]) -> tuple[Waiting, float]:
+        """Until a batch may begin, or it is over: what the batch has to do, and when that is."""
+        read: dict[str, int] = {}
+        latest = now + limits.NEWS_WAIT_S
+        while True:
+            self._news.clear()  # before looking: what comes after the look rings again
+            waiting = self._waiting(read)
+            left_s = min(self._wait_s(waiting, now), latest - now)
+            if left_s <= 0 or over():
+                return waiting, now
+            self._news.wait(left_s)
+            now = time.monotonic()
+
+    def _wait_s(self, waiting: Waiting, now: float) -> float:
+        """How long until a batch may begin. Before the first one everything is news, and who waits for results waits
+        for no pace."""
+        if not self.has_run:
+            return 0.0
+        if self._awaited is not None and self.reached(self._awaited):
+            self._awaited = None
+        hurries = self._awaited is not None and waiting.is_something
+        return 0.0 if hurries else self._pace.wait_s(waiting, now)
+
+    def _waiting(self, read: dict[str, int]) -> Waiting:
+        """What the next batch has to do. ``read`` has, for the journals that were looked at, the last row of the last
+        batch: nothing moves it while a question is held."""
+        grown = [name for name, log in self._inputs.items() if log.end_seq() > self._ends.get(name, 0)]
+        rows = 0
+        for name in grown if self.has_run else ():
+            log = self._inputs[name]
+            if name not in read:
+                read[name] = log.last_id() - log.rows_after(self._ends.get(name, 0))
+            rows += log.last_id() - read[name]
+        flowing = [inflow.waiting() for inflow in self._inflows]
+        rows += sum(count for count, _ in flowing)
+        news = bool(grown) or any(anything for _, anything in flowing)
+        pending = self.punctuation_is_pending()
+        shows = pending and shows_results(self._root, self._watermark_us, self._next_watermark_us)
+        return Waiting(rows=rows, boundaries=news, results=shows, upkeep=pending)
+
+    def may_wait(self) -> bool:
+        """Whether no batch would begin now for a row that came now; it will be asked for when one does."""
+        if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
+            return False
+        return self._pace.wait_s(Waiting(rows=1), time.monotonic()) > 0
+
+    def ring(self) -> None:
+        self._news.set()
+
+    def _take_inflows(self) -> None:
+        """What waits for the next batch, into the journals. What cannot be stored now waits on."""
+        if not self._stopping():
+            for inflow in self._inflows:
+                with suppress(DiskFull):
+                    inflow.take()
 
     def mark(self) -> Mark:
-        """What the journals hold now."""
+        """What the journals hold now, with what waited for the next batch."""
+        self._take_inflows()
         watermark_us = floor_ms(min(smallest(log.punctuations(), self._origins(n)) for n, log in self._inputs.items()))
         ends = {name: log.end_seq() for name, log in self._inputs.items()}
         return Mark(ends=ends, watermark_us=watermark_us if self._waits else 0)
+
+    def hurry(self, mark: Mark) -> None:
+        """Someone waits until the mark is reached: until then no batch waits for the pace."""
+        self._awaited = mark
+        self._news.set()
 
     def reached(self, mark: Mark) -> bool:
         """Whether all that the journals held at the mark is logged, with the results that its punctuations allow."""

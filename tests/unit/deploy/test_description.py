@@ -13,9 +13,8 @@ from anabranch.deploy.mistakes import path_text
 from anabranch.deploy.validate import check_draft
 from tests.unit.deploy.files import QUERY
 
-KEYS = (
-    "nodes queries links spark faults address site state master conf file mode on place entry write producers".split()
-)
+KEYS = "nodes queries links spark faults address site state master batch_interval conf".split()
+KEYS += "file mode on place entry write producers".split()
 WORDS = [
     *KEYS,
     "between",
@@ -48,7 +47,7 @@ def like(**keys: st.SearchStrategy[object]) -> st.SearchStrategy[object]:
 
 
 NAMES = TEXTS | st.lists(st.sampled_from(["a", "b", "c"]), max_size=3)
-NODE = like(address=TEXTS, site=TEXTS, state=TEXTS, spark=like(master=TEXTS, conf=VALUES))
+NODE = like(address=TEXTS, site=TEXTS, state=TEXTS, spark=like(master=TEXTS, batch_interval=TEXTS, conf=VALUES))
 ENTRY = NAMES | like(nodes=NAMES, producers=like(p=TEXTS))
 PLACES = like(slow=NAMES, pairs=NAMES, counts=NAMES)
 QUERIES = like(
@@ -66,7 +65,7 @@ FILES = st.fixed_dictionaries(
         "queries": like(paths=QUERIES),
         "links": LINKS | VALUES,
         "faults": st.booleans() | VALUES,
-        "spark": like(master=TEXTS, conf=VALUES),
+        "spark": like(master=TEXTS, batch_interval=TEXTS, conf=VALUES),
     }
 )
 

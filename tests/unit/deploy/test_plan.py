@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anabranch import limits
 from anabranch.deploy.flow import Reading, circles, cuts, flow
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import part_of, settings_of
 from anabranch.deploy.plan import NodePlan, Plan, Role, load_plan
 from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
@@ -179,22 +180,27 @@ def test_a_node_without_a_role_waits(tmp_path: Path) -> None:
 
 
 def test_settings_of_a_node_go_before_those_of_all(tmp_path: Path) -> None:
-    text = GOOD.replace("[nodes]", '[spark]\nmaster = "local[1]"\nconf = {spark.a.b = 1, "spark.c" = true}\n[nodes]')
+    text = GOOD.replace(
+        "[nodes]",
+        '[spark]\nmaster = "local[1]"\nbatch_interval = "2s"\nconf = {spark.a.b = 1, "spark.c" = true}\n[nodes]',
+    )
     text = text.replace('7001"', '7001", site = "east", state = "data/a", spark = {conf = {spark.c = "no"}}')
-    text = text.replace('7002"', '7002", spark = {master = "spark://h:7077"}')
+    text = text.replace('7002"', '7002", spark = {master = "spark://h:7077", batch_interval = "0s"}')
     made = plan(tmp_path, text)
 
     def settings(node: NodePlan) -> tuple[object, ...]:
-        return node.site, node.state, node.master, dict(node.conf)
+        return node.site, node.state, node.master, settings_of(node).batch_interval_us, dict(node.conf)
 
     assert settings(made.nodes["a"]) == (
         "east",
         tmp_path / "data" / "a",
         "local[1]",
+        2_000_000,
         {"spark.a.b": "1", "spark.c": "no"},
     )
-    assert settings(made.nodes["b"]) == ("b", None, "spark://h:7077", {"spark.a.b": "1", "spark.c": "true"})
-    assert plan(tmp_path).nodes["a"].master == "local[*]"
+    assert settings(made.nodes["b"]) == ("b", None, "spark://h:7077", 0, {"spark.a.b": "1", "spark.c": "true"})
+    plain = plan(tmp_path).nodes["a"]
+    assert (plain.master, plain.batch_interval_us) == ("local[*]", limits.BATCH_INTERVAL_US)
 
 
 def test_a_link_of_nodes_goes_before_one_of_sites(tmp_path: Path) -> None:

@@ -28,7 +28,14 @@ CONFIGURATION = (REFERENCE / "configuration.md").read_text()
 DEPLOYMENT = (REFERENCE / "deployment.md").read_text()
 FAULTS = (REFERENCE / "faults.md").read_text()
 BOXES = (REFERENCE / "boxes.md").read_text()
-SET_ON_A_NODE = {"BATCH_ROWS", "BOUNDARY_INTERVAL_US", "LOG_RETENTION_US", "LOG_BYTES", "DISK_RESERVE_BYTES"}
+SET_ON_A_NODE = {
+    "BATCH_INTERVAL_US",
+    "BATCH_ROWS",
+    "BOUNDARY_INTERVAL_US",
+    "LOG_RETENTION_US",
+    "LOG_BYTES",
+    "DISK_RESERVE_BYTES",
+}
 
 
 def section(text: str, heading: str) -> str:

@@ -12,7 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anabranch.core.inlet import Acknowledge, CopyAnswered, SubscribeAgain
+from anabranch import limits
+from anabranch.core.inlet import (
+    Acknowledge,
+    CopyAnswered,
+    Event,
+    Inlet,
+    InletState,
+    Step,
+    SubscribeAgain,
+    TuplesArrived,
+)
 from anabranch.model.position import Position
 from anabranch.node import inlet
 from anabranch.node.inlet import INLET_READER, JournalInlet
@@ -120,13 +130,159 @@ def places(journal: Journal) -> dict[str, int]:
 def test_what_is_known_already_waits_for_the_next_transaction(journal: Journal) -> None:
     for copy in ("m", "n"):
         journal.answered(copy)
-    journal.arrived("m", 1, [(0, 10, 1)], a=10)
+    journal.arrived("m", 1, [(0, 10, 1), (0, 11, 2)], a=10)
     journal.arrived("n", 1, [(0, 10, 1)], a=10)
-    assert places(journal) == {"m": 1, "n": 0}
+    assert places(journal) == {"m": 2, "n": 0}
     assert not journal.inlet.is_stored
-    journal.arrived("m", 2, [(0, 11, 2)])
-    assert places(journal) == {"m": 2, "n": 1}
-    assert journal.inlet.is_stored
+    journal.arrived("m", 3, [(0, 12, 3)])
+    assert places(journal) == {"m": 3, "n": 1}
+
+
+def test_pieces_that_another_copy_has_brought_are_put_off_and_taken_together(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    handled: list[int] = []
+    handle = Inlet.handle
+
+    def counted(rules: Inlet, state: InletState, event: Event) -> Step:
+        handled.append(len(event.header) if isinstance(event, TuplesArrived) else 0)
+        return handle(rules, state, event)
+
+    monkeypatch.setattr(Inlet, "handle", counted)
+    for number in (1, 2, 3):
+        for copy in ("m", "n"):
+            told = journal.arrived(copy, number, [(0, number, number)], a=number)
+            assert told == [Acknowledge(copy=copy, position=Position("i", number))]
+    assert handled == [1, 1, 1]
+    assert (places(journal), journal.inlet.is_stored) == ({"m": 3, "n": 0}, False)
+    monkeypatch.setattr(inlet, "STORE_S", 0.0)
+    assert (places(journal), journal.inlet.is_stored) == ({"m": 3, "n": 3}, True)
+    assert handled == [1, 1, 1, 3]
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2), (0, 3, 3)]
+
+
+def test_what_is_put_off_of_a_copy_is_bounded(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    for number in range(1, inlet.PUT_OFF_PIECES + 2):
+        for copy in ("m", "n"):
+            journal.arrived(copy, number, [(0, number, number)], a=number)
+    assert len(journal.inlet._put_off["n"]) == 1
+    assert len(journal.inlet._known) <= inlet.KNOWN_PIECES
+
+
+def test_a_known_piece_that_promises_more_is_taken_at_once(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    journal.arrived("m", 1, [(0, 10, 1)], a=10)
+    journal.arrived("n", 1, [(0, 10, 1)], a=11)
+    assert journal.log.punctuations() == {"a": 11}
+    journal.arrived("m", 2, [], a=11)
+    journal.arrived("n", 2, [], a=12)
+    assert journal.log.punctuations() == {"a": 12}
+
+
+def test_a_hole_before_a_known_piece_is_noticed(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    for number in (1, 2, 3):
+        journal.arrived("m", number, [(0, number, number)], a=number)
+    journal.arrived("n", 1, [(0, 1, 1)], a=1)
+    assert journal.arrived("n", 3, [(0, 3, 3)], a=3) == [SubscribeAgain(copy="n")]
+
+
+def test_a_copy_that_is_asked_again_is_asked_from_behind_what_was_put_off(journal: Journal) -> None:
+    for copy in ("m", "n"):
+        journal.answered(copy)
+        journal.arrived(copy, 1, [(0, 10, 1)], a=10)
+    assert journal.inlet.settled().copies["n"].position == Position("i", 1)
+
+
+class Stage:
+    """One that reads the journal, and lets what comes wait or not."""
+
+    def __init__(self) -> None:
+        self.waits = True
+        self.rung = 0
+
+    def may_wait(self) -> bool:
+        return self.waits
+
+    def ring(self) -> None:
+        self.rung += 1
+
+
+@pytest.fixture
+def stage(journal: Journal) -> Stage:
+    stage = Stage()
+    journal.inlet.read_by(stage)
+    for copy in ("m", "n"):
+        journal.answered(copy)
+    return stage
+
+
+def test_rows_that_no_stage_would_read_yet_share_a_transaction(journal: Journal, stage: Stage) -> None:
+    for number in (1, 2, 3):
+        for copy in ("m", "n"):
+            journal.arrived(copy, number, [(0, number, number)], a=number)
+    assert (journal.entries(), journal.log.punctuations(), stage.rung) == ([], {}, 1)
+    assert journal.inlet.waiting() == (3, True)
+    assert places(journal) == {"m": 0, "n": 0}, "nothing of it is acknowledged"
+    journal.inlet.take()
+    assert journal.inlet.waiting() == (0, False)
+    assert (journal.entries(), journal.log.end_seq()) == ([(0, 1, 1), (0, 2, 2), (0, 3, 3)], 1)
+    assert journal.log.punctuations() == {"a": 3}
+    assert (journal.inlet.first_from("m"), journal.inlet.first_from("n")) == (3, 0)
+
+
+def test_a_row_that_a_stage_would_read_now_goes_to_the_journal_with_what_its_copy_brought(
+    journal: Journal, stage: Stage
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    stage.waits = False
+    journal.arrived("m", 2, [(0, 2, 2)], a=2)
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_what_was_put_off_before_a_crash_comes_again(journal: Journal, stage: Stage) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    journal.reopen()
+    assert journal.inlet.state.copies["m"].position == Position("i", 0)
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    assert journal.entries() == [(0, 1, 1)]
+
+
+def test_what_cannot_be_stored_is_put_off_further(
+    journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    with monkeypatch.context() as patched:
+        patched.setattr("anabranch.node.inlet._encoded", lambda state: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            journal.inlet.take()
+    assert journal.inlet.waiting() == (1, True)
+    journal.arrived("m", 2, [(0, 2, 2)], a=2)
+    journal.inlet.take()
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_so_many_rows_that_a_batch_begins_for_them_ring_again(journal: Journal, stage: Stage) -> None:
+    numbers = range(1, limits.PACE_ROWS + 1)
+    for first in range(0, limits.PACE_ROWS, 10):
+        entries = [(0, number, number) for number in numbers[first : first + 10]]
+        journal.arrived("m", first + 1, entries)
+    assert (stage.rung, journal.inlet.waiting()) == (2, (limits.PACE_ROWS, True))
+
+
+def test_what_waits_for_a_stage_that_never_takes_it_is_stored_after_a_while(
+    journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    monkeypatch.setattr(inlet, "STORE_S", 0.0)
+    assert places(journal) == {"m": 1, "n": 0}
+    assert journal.entries() == [(0, 1, 1)]
 
 
 def test_what_has_waited_for_long_is_stored_when_it_is_asked_for(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -13,8 +14,10 @@ import pytest
 
 import anabranch as ab
 from anabranch import limits
+from anabranch.core.pacing import Pace, Waiting
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken
-from anabranch.node.stages import StageRunner
+from anabranch.node.stages import Mark, StageRunner
+from anabranch.query.boxes import Aggregate, Arrow
 from anabranch.query.graph import stages
 from anabranch.transport.journals import MadeBatch
 from tests.waiting import HANG_S, wait_for
@@ -22,7 +25,7 @@ from tests.waiting import HANG_S, wait_for
 
 @dataclass
 class Journal:
-    """A journal that grows whenever it is asked."""
+    """A journal that grows whenever it is asked. Each of its segments has one row."""
 
     end: int = 0
     bells: list[Callable[[], None]] = field(default_factory=list)
@@ -33,8 +36,14 @@ class Journal:
     def end_seq(self) -> int:
         return self.end
 
-    def grow(self) -> None:
-        self.end += 1
+    def last_id(self) -> int:
+        return self.end
+
+    def rows_after(self, seq: int) -> int:
+        return self.end - seq
+
+    def grow(self, rows: int = 1) -> None:
+        self.end += rows
         for bell in self.bells:
             bell()
 
@@ -131,9 +140,10 @@ def test_a_round_that_a_crash_cut_short_is_forgotten_with_its_run(bench: Bench) 
 class Held(threading.Thread):
     """A question for news that the runner holds, asked by an idle query."""
 
-    def __init__(self, bench: Bench) -> None:
+    def __init__(self, bench: Bench, scan: int = 0) -> None:
         super().__init__(daemon=True)
         self._runner = bench.runner
+        self._scan = scan
         self.answer: int | None = None
         self.error: AnabranchError | None = None
         bench.runner._ends, bench.runner._has_run = {"s": bench.journal.end}, True
@@ -142,7 +152,7 @@ class Held(threading.Thread):
 
     def run(self) -> None:
         try:
-            self.answer = self._runner.latest("s", 0, self._runner._ends["s"], 10)
+            self.answer = self._runner.latest("s", self._scan, self._runner._ends["s"], 10)
         except AnabranchError as error:
             self.error = error
 
@@ -172,7 +182,86 @@ def test_a_question_is_not_held_while_a_punctuation_has_results_to_show(bench: B
     bench.journal.end = 3
     bench.runner._ends, bench.runner._has_run = {"s": 3}, True
     bench.runner._waits, bench.runner._next_watermark_us = True, 1
+    bench.runner._root = Aggregate(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), rows=1, every_rows=1)
     assert bench.runner.latest("s", 0, 3, 10) == 4
+
+
+SLOW = Pace(most_s=10 * HANG_S, batch_s=10 * HANG_S)
+"""Of a stage whose last batch has just begun and whose next one is far away."""
+
+
+def paced(bench: Bench) -> None:
+    bench.journal.end = 3
+    bench.runner._ends, bench.runner._has_run = {"s": 3}, True
+    bench.runner._pace = SLOW.began(Waiting(rows=1), time.monotonic())
+    bench.runner._news.set()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_few_rows_wait_for_more_and_many_do_not(bench: Bench) -> None:
+    paced(bench)
+    held = Held(bench)
+    bench.journal.grow()
+    wait_for(lambda: not bench.runner._news.is_set(), lambda: "it did not look")
+    assert held.is_alive()
+    bench.journal.grow(limits.PACE_ROWS)
+    held.wait_over()
+    assert held.answer == 3 + 1 + limits.PACE_ROWS + 1
+
+
+@pytest.mark.usefixtures("patient")
+def test_whoever_waits_for_results_waits_for_no_pace(bench: Bench) -> None:
+    paced(bench)
+    held = Held(bench)
+    bench.journal.grow()
+    bench.runner.hurry(Mark(ends={"s": 4}, watermark_us=0))
+    held.wait_over()
+    bench.runner._ends = {"s": 4}
+    bench.journal.end = 4
+    again = Held(bench)
+    bench.journal.grow()
+    wait_for(lambda: not bench.runner._news.is_set(), lambda: "it did not look")
+    assert again.is_alive(), "what was waited for is there: the pace counts again"
+    bench.stopping[0] = True
+    bench.runner.stop(deadline=0)
+    again.wait_over()
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_stop_waits_for_no_pace(bench: Bench) -> None:
+    paced(bench)
+    held = Held(bench)
+    bench.journal.grow()
+    bench.stopping[0] = True
+    bench.runner.stop(deadline=0)
+    held.wait_over()
+    assert held.answer == 3
+
+
+@pytest.mark.usefixtures("patient")
+def test_whichever_scan_asks_first_is_the_one_that_waits(bench: Bench) -> None:
+    """Spark asks its scans in any order. Would a later one wait, those before it would know nothing of the news."""
+    bench.runner.start(lambda _: None)
+    assert [bench.runner.latest("s", scan, 0, 10) for scan in (2, 0, 1)] == [1, 1, 1]
+    paced(bench)
+    held = Held(bench, scan=2)
+    bench.journal.grow(limits.PACE_ROWS)
+    held.wait_over()
+    assert [bench.runner.latest("s", scan, 3, 10) for scan in (0, 1)] == [held.answer, held.answer]
+
+
+@pytest.mark.usefixtures("patient")
+def test_a_query_whose_question_is_held_is_known_to_run(bench: Bench) -> None:
+    bench.run.failures.append(EngineError("Nobody asks it."))
+    bench.journal.end = 3
+    bench.runner._news.set()
+    held = Held(bench)
+    bench.runner.watch(lambda _: None)
+    assert bench.runner.last_error is None
+    bench.journal.grow()
+    held.wait_over()
+    bench.runner.watch(lambda _: None)
+    assert bench.runner.last_error is not None
 
 
 @pytest.mark.usefixtures("patient")

@@ -1,0 +1,114 @@
+"""When the next micro-batch of a stage may begin: a trickle of rows is collected, and nothing else waits.
+
+A micro-batch costs Spark about the same whether it reads one row or a thousand. Rows that come one by one, each with a
+batch of its own, keep a core busy with next to nothing. So a stage has a *pace*: a batch for a few rows begins no
+sooner after the last such batch than a multiple of what a batch takes, and never later than the setting allows. Three
+things are not held back by it: the first row after quiet, many rows, and results that only a batch can show.
+
+What a batch waits for is told apart by what it would bring:
+
+    rows        results, now. They wait for the pace after the last batch with rows.
+    results     of windows that a punctuation has closed: Spark shows them in the batch after it. At once; but after a
+                batch that began for this alone, for the pace: rows that close a window each must not undo it.
+    boundaries  punctuations. They wait for the pace after any batch.
+    upkeep      a raised punctuation that shows nothing: state to free, a promise to pass on. It waits for whatever
+                comes next, and does not wait for ever.
+
+Pure: the time is an argument. Must not know Spark or journals; ``node.stages`` asks before each batch.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from anabranch import limits
+from anabranch.query.boxes import Aggregate, Box
+
+NEVER: Final = math.inf
+_SMOOTHING: Final = 0.2
+"""What the last batch counts: a single slow one does not change the pace much, and ten of them do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """What a batch that began now would have to do."""
+
+    rows: int = 0
+    boundaries: bool = False
+    results: bool = False
+    upkeep: bool = False
+
+    @property
+    def is_something(self) -> bool:
+        return self.rows > 0 or self.boundaries or self.results or self.upkeep
+
+    @property
+    def is_much(self) -> bool:
+        return self.rows >= limits.PACE_ROWS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """The pace of one stage. ``most_s`` is the setting: 0 lets every batch begin at once.
+
+    ``batch_s`` is what a batch takes, smoothed; the times are when the last batch began, and the last with rows.
+    """
+
+    most_s: float
+    batch_s: float = 0.0
+    began_s: float = -math.inf
+    rows_began_s: float = -math.inf
+    began_for_results: bool = False
+
+    @property
+    def interval_s(self) -> float:
+        return min(self.most_s, limits.PACE_BATCHES * self.batch_s)
+
+    def wait_s(self, waiting: Waiting, now_s: float) -> float:
+        """How long from now until a batch may begin, if nothing else comes; ``NEVER`` if nothing waits for one."""
+        if not waiting.is_something:
+            return NEVER
+        if waiting.is_much or self.most_s <= 0:
+            return 0.0
+        due_s = [NEVER]
+        if waiting.rows:
+            due_s.append(self.rows_began_s + self.interval_s)
+        if waiting.results:
+            due_s.append(self.began_s + self.interval_s if self.began_for_results else now_s)
+        if waiting.boundaries:
+            due_s.append(self.began_s + self.interval_s)
+        if waiting.upkeep:
+            due_s.append(self.began_s + max(self.interval_s, limits.UPKEEP_WAIT_S))
+        return max(0.0, min(due_s) - now_s)
+
+    def began(self, waiting: Waiting, now_s: float) -> Pace:
+        """A batch for what waits has begun."""
+        without = replace(waiting, results=False)
+        return replace(
+            self,
+            began_s=now_s,
+            rows_began_s=now_s if waiting.rows else self.rows_began_s,
+            began_for_results=waiting.results and self.wait_s(without, now_s) > 0,
+        )
+
+    def ended(self, now_s: float) -> Pace:
+        """The batch that began last is over."""
+        took_s = max(0.0, now_s - self.began_s)
+        known = self.batch_s > 0
+        return replace(self, batch_s=self.batch_s + _SMOOTHING * (took_s - self.batch_s) if known else took_s)
+
+
+def shows_results(root: Box, before_us: int, now_us: int) -> bool:
+    """Whether a stage with this root has results to show when its watermark goes from one time to another.
+
+    A window of time is shown when its end is reached. What a window of tuples shows is known to Spark alone. A Join has
+    shown all its pairs when their tuples came.
+    """
+    if not isinstance(root, Aggregate) or now_us <= before_us:
+        return False
+    if root.counts:
+        return True
+    window_us, every_us = root.time_window
+    return (now_us - window_us) // every_us > (before_us - window_us) // every_us
