@@ -7,6 +7,7 @@ import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ import anabranch as ab
 from anabranch import limits
 from anabranch.columns import arrow_schema
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.connector import NOWHERE
+from anabranch.engine.connector import LOCAL_FILES, NOWHERE
 from anabranch.engine.hashing import identity_hash
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import REQUIRED, SparkSettings, open_session, worker_sockets
@@ -215,3 +216,20 @@ def test_a_query_that_only_spark_refuses_leaves_its_state_directory_free(session
         pass
     with running(query("x + 1"), tmp_path / "state") as node:
         assert node.failure() is None
+
+
+def test_hadoop_settings_travel_without_their_origins_and_stay(session: SparkSession) -> None:
+    """They go with every batch that has state, and where each came from is most of what they weigh."""
+    jvm: Any = session.sparkContext._jvm
+
+    def sent_bytes(settings: Any) -> int:
+        sent = jvm.java.io.ByteArrayOutputStream()
+        settings.write(jvm.java.io.DataOutputStream(sent))
+        return int(sent.size())
+
+    fresh = jvm.org.apache.hadoop.conf.Configuration()
+    ours = session._jsparkSession.sessionState().newHadoopConf()
+    assert ours.size() >= fresh.size()
+    assert ours.get("io.file.buffer.size") == fresh.get("io.file.buffer.size")
+    assert ours.get("fs.file.impl") == LOCAL_FILES
+    assert sent_bytes(ours) < 0.75 * sent_bytes(fresh)

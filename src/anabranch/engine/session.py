@@ -187,6 +187,7 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
         ) from error
     _share_environment_safely(session)
     _let_accumulators_end(session)
+    _send_settings_cheaply(session)
     return session
 
 
@@ -203,6 +204,12 @@ def _share_environment_safely(session: SparkSession) -> None:
         for name, value in context.environment.items():
             shared.put(name, value)
         context.environment = shared
+
+
+def _send_settings_cheaply(session: SparkSession) -> None:
+    """Hadoop's settings travel with every batch that has state: ``jvm/anabranch/HadoopSettings.java``."""
+    context = session.sparkContext
+    context._jvm.anabranch.HadoopSettings.forgetOrigins(context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
 
 
 def _let_accumulators_end(session: SparkSession) -> None:
