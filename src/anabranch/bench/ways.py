@@ -360,7 +360,8 @@ class Deployed(Way):
         conf = ", ".join(f"{key} = {json.dumps(value)}" for key, value in CONF.items())
         lines = [
             f"faults = {json.dumps(self._has_links)}",
-            *("[spark]", f"master = {json.dumps(MASTER)}", f"conf = {{{conf}}}"),
+            # The delay of single rows is what is measured: each batch begins at once, as plain Spark's do.
+            *("[spark]", f"master = {json.dumps(MASTER)}", 'batch_interval = "0s"', f"conf = {{{conf}}}"),
             *("[nodes]", *nodes),
             *("[queries.steady]", 'file = "steady.yaml"'),
             f"mode = {json.dumps('race' if len(self.copies) > 1 else 'single')}",

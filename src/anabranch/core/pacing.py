@@ -2,12 +2,13 @@
 
 A micro-batch costs Spark about the same whether it reads one row or a thousand. Rows that come one by one, each with a
 batch of its own, keep a core busy with next to nothing. So a stage has a *pace*: a batch for a few rows begins no
-sooner after the last such batch than a multiple of what a batch takes, and never later than the setting allows. Three
-things are not held back by it: the first row after quiet, many rows, and results that only a batch can show.
+sooner after the last such batch than a multiple of what a batch takes, and never later than the setting allows. Four
+things are not held back by it: the first row after quiet, many rows, the last ones behind many, and results that only a
+batch can show.
 
 What a batch waits for is told apart by what it would bring:
 
-    rows        results, now. They wait for the pace after the last batch with rows.
+    rows        results, now. They wait for the pace after a batch for a few rows.
     results     of windows that a punctuation has closed: Spark shows them in the batch after it. At once; but after a
                 batch that began for this alone, for the pace: rows that close a window each must not undo it.
     boundaries  punctuations. They wait for the pace after any batch.
@@ -53,13 +54,14 @@ class Waiting:
 class Pace:
     """The pace of one stage. ``most_s`` is the setting: 0 lets every batch begin at once.
 
-    ``batch_s`` is what a batch takes, smoothed; the times are when the last batch began, and the last with rows.
+    ``batch_s`` is what a batch takes, smoothed; the times are when the last batch began, and the last for a few rows,
+    if none for many came after it.
     """
 
     most_s: float
     batch_s: float = 0.0
     began_s: float = -math.inf
-    rows_began_s: float = -math.inf
+    few_began_s: float = -math.inf
     began_for_results: bool = False
 
     @property
@@ -74,7 +76,7 @@ class Pace:
             return 0.0
         due_s = [NEVER]
         if waiting.rows:
-            due_s.append(self.rows_began_s + self.interval_s)
+            due_s.append(self.few_began_s + self.interval_s)
         if waiting.results:
             due_s.append(self.began_s + self.interval_s if self.began_for_results else now_s)
         if waiting.boundaries:
@@ -86,10 +88,11 @@ class Pace:
     def began(self, waiting: Waiting, now_s: float) -> Pace:
         """A batch for what waits has begun."""
         without = replace(waiting, results=False)
+        few_s = now_s if waiting.rows else self.few_began_s
         return replace(
             self,
             began_s=now_s,
-            rows_began_s=now_s if waiting.rows else self.rows_began_s,
+            few_began_s=-math.inf if waiting.is_much else few_s,
             began_for_results=waiting.results and self.wait_s(without, now_s) > 0,
         )
 

@@ -133,6 +133,7 @@ def deployment_text(technique: Protection, ports: Mapping[str, int], *, with_uni
 def _tables(technique: Protection, ports: Mapping[str, int], *, with_union: bool) -> Iterator[str]:
     yield "[spark]"
     yield 'master = "local[1]"'
+    yield 'batch_interval = "0s"'  # rows are few, and how soon each is there is what is measured
     yield f'conf = {{spark.driver.memory = "{MEMORY}", spark.driver.extraJavaOptions = "{JVM}"}}'
     yield "[nodes]"
     yield from (f'{name} = {{address = "127.0.0.1:{port}"}}' for name, port in ports.items())

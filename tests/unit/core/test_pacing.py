@@ -42,6 +42,13 @@ def test_many_rows_wait_for_nothing() -> None:
     assert paced().wait_s(Waiting(rows=limits.PACE_ROWS, boundaries=True), 0.1) == 0.0
 
 
+def test_the_last_rows_behind_many_wait_for_nothing() -> None:
+    """A backlog ends with fewer rows than a batch; so does every push that Spark met halfway."""
+    pace = paced().began(Waiting(rows=limits.PACE_ROWS, boundaries=True), 5.0)
+    assert pace.wait_s(ONE_ROW, 5.1) == 0.0
+    assert pace.began(ONE_ROW, 5.1).wait_s(ONE_ROW, 5.2) > 0
+
+
 def test_without_anything_to_do_no_batch_begins() -> None:
     assert paced().wait_s(Waiting(), 100.0) == NEVER
 
