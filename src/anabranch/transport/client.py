@@ -58,6 +58,9 @@ KEEPALIVE_WAIT_MS: Final = 10_000
 CONNECT_MS: Final = 5_000
 """How long one attempt to connect may take."""
 
+WINDOW_BYTES: Final = 8 << 20
+"""Bytes of one read that may be under way: 40 MB/s with a delay of 100 ms each way."""
+
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
     ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
@@ -70,6 +73,9 @@ _OPTIONS: Final = [
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_WAIT_MS),
     ("grpc.http2.max_pings_without_data", 0),  # a reader sends nothing else
     ("grpc.use_local_subchannel_pool", 1),
+    # gRPC measures how much may be under way by a ping for what it reads, which costs as much as a small message.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
 ]
 
 _CONNECTION_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
