@@ -148,6 +148,10 @@ back."""
 SPARK_CONNECTIONS: Final = 512
 """Connections of Spark to one node: one for each stage that waits for news and for each task that reads."""
 
+OPEN_CALLS: Final = 256
+"""Calls of producers and of other entry points that a node keeps open between their messages: each has a thread. What
+comes beyond is answered once for each call."""
+
 RELAY_CONNECTIONS: Final = 256
 """Connections through one relay. Nodes have one each; the rest are those that were given up during a cut."""
 

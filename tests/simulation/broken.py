@@ -19,8 +19,9 @@ from anabranch.core.inlet import (
     Step,
     TuplesArrived,
 )
+from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
-from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, VoteAsked
+from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
@@ -57,6 +58,13 @@ class Hasty(SharedLane[Pushed]):
     @property
     def majority(self) -> int:
         return 1
+
+
+class Unwritten(SharedLane[Pushed]):
+    """Releases what it took before it has stored it."""
+
+    def must_store(self, event: LaneEvent[Pushed], actions: Sequence[LaneAction[Pushed]]) -> bool:
+        return not isinstance(event, StoreAnswered) and super().must_store(event, actions)
 
 
 class Trusting(SharedLane[Pushed]):
@@ -142,6 +150,7 @@ BROKEN = {
     "rebuild without reserving the position": Protocol(reserves=False),
     "present punctuation in the subscription reply": Protocol(promises_in_order=False),
     "entries shown before a peer has them": Protocol(lane=Hasty),
+    "entries shown before their leader has stored them": Protocol(lane=Unwritten),
     "a vote without memory": Protocol(lane=Trusting),
     "votes asked for without a trial": Protocol(lane=Reckless),
     "a leader that gives way to anyone": Protocol(lane=Yielding),

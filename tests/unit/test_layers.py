@@ -60,11 +60,13 @@ their own."""
 ALSO_IN_MODULE = {
     "anabranch.transport.racing": ("threading.Thread",),
     "anabranch.transport.journals": ("threading.Thread",),
+    "anabranch.transport.overdue": ("threading.Thread",),
 }
 """A power that one module has, too. A client that reads several copies needs a thread for each: a read of Flight blocks
 and cannot be waited for together with others, so with one thread the slowest copy would hold up all. The server of
-journals has a thread for each connection of Spark, as gRPC has for each call. These threads only read and send; nothing
-is decided in them."""
+journals has a thread for each connection of Spark, as gRPC has for each call. A call that stays open has no deadlines
+of its own, so one thread ends those whose answers are overdue. These threads only read, send and end; nothing is
+decided in them."""
 
 IMPURE = (
     *(

@@ -32,12 +32,13 @@ too many. A peer that lacks one of those cannot be given it any more. It is told
 what the lane was at that place (the *base*), and goes on from there with a hole behind it, of which its readers must
 hear.
 
-``SharedLane.handle`` is the one door. The state it returns is stored before its actions are carried out.
+``SharedLane.handle`` is the one door. The state it returns is stored before its actions are carried out, with one
+exception: what a leader takes it gives to its peers first, and stores it itself with the release (``must_store``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import eq
 from typing import Generic, TypeVar
@@ -325,6 +326,16 @@ class SharedLane(Generic[Content]):
                 return copy, leading, [*before, *(self._told(copy, leading, event.sender) if leads else ())]
             case PeerReachable():
                 return copy, leading, self._told(copy, leading, event.peer)
+
+    def must_store(self, event: Event[Content], actions: Sequence[Action[Content]]) -> bool:
+        """Whether the next state must be durable before its actions are carried out. If not, it is with the next that
+        must.
+
+        An entry that a leader took is released by an answer of a peer, in a step that is stored: before that nobody
+        counts on the leader's own copy of it. A leader that crashes meanwhile has lost what was never released; it
+        never leads this term again, so nothing else comes to the same place in it.
+        """
+        return not isinstance(event, Entered) or any(isinstance(action, Release) for action in actions)
 
     def _newer(
         self, copy: LaneCopy[Content], leading: Leading | None, term: int

@@ -13,8 +13,11 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+import pyarrow as pa
+
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.errors import check
+from anabranch.node.decided import Decided
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 
@@ -22,10 +25,19 @@ from anabranch.storage.transaction import Transaction
 class Held:
     """The bytes of an entry: in memory while they are on their way, on disk afterwards."""
 
-    __slots__ = ("_body", "_key", "size")
+    __slots__ = ("_body", "_decided", "_key", "size")
 
-    def __init__(self, *, body: bytes | None = None, key: str | None = None, size: int | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        body: bytes | None = None,
+        key: str | None = None,
+        size: int | None = None,
+        decided: Decided | None = None,
+    ) -> None:
+        """``decided`` is what the body says, where that is known."""
         self._body = body
+        self._decided = decided
         self._key = key
         self.size: Final = len(body) if body is not None else size or 0
 
@@ -37,6 +49,9 @@ class Held:
         check(body is not None, f"The entry {self._key} of a lane is gone.")
         return body or b""
 
+    def decided(self, store: Store, schema: pa.Schema) -> Decided:
+        return self._decided or Decided.from_bytes(self.read(store), schema)
+
     def write(self, transaction: Transaction, key: str) -> None:
         check(self._body is not None, f"The entry {key} of a lane was to be written, and is not in memory.")
         transaction.put(key, self._body or b"")
@@ -44,7 +59,7 @@ class Held:
 
     def leave_memory(self) -> None:
         if self._key is not None:
-            self._body = None
+            self._body = self._decided = None
 
 
 Copy = LaneCopy[Held]

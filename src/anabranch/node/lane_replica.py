@@ -1,6 +1,7 @@
 """One shared lane at one entry point: ``core.SharedLane`` carried out on the source's store.
 
-One transaction holds the copy of the lane, and the logs with what is released of it. What is to be asked of a peer is
+One transaction holds the copy of the lane, and the logs with what is released of it: an entry costs one of them, at who
+leads and at its peers. What is to be asked of a peer is
 not kept: the protocol says it anew when the peer is written to. All of it is for one thread at a time; the entry point
 has the lock.
 """
@@ -33,6 +34,9 @@ from anabranch.storage.transaction import Transaction
 TRIM_ENTRIES: Final = 64
 TRIM_BYTES: Final = 4 << 20
 """Entries that nobody needs are removed when there are so many, or so large: each removal reads one of them again."""
+
+SMALL_BYTES: Final = 64 << 10
+"""Entries up to this size are released together with the storing of the next: a transaction of their own costs more."""
 
 Message = lanes.Message[bytes]
 
@@ -115,6 +119,8 @@ class LaneReplica:
         """Places, and where the logs ended there; those of an earlier run are one."""
         self._unread_after = 0
         self.copy: Copy = copy
+        self._stored: Copy = copy
+        """As it is on disk: without what it took last, if it leads."""
         self.kept_bytes = sum(entry.size for entry in copy.entries)
         self.closed = False
         """Whether the lane has nothing more to say."""
@@ -249,9 +255,11 @@ class LaneReplica:
         return handled
 
     def _postponed(self, message: lanes.StoreAsked[bytes]) -> lanes.StoreAsked[bytes]:
-        """The message without the news that earlier entries are released: somebody waits for its answer, and nobody for
-        these. Where it brings entries that are released already, a peer catches up, and has all of it at once."""
-        if message.released > message.after:
+        """The message without the news that earlier entries are released, if these are large: somebody waits for its
+        answer, and nobody for these. Where it brings entries that are released already, a peer catches up, and has all
+        of it at once."""
+        news = self.copy.between(self.copy.released, message.released)
+        if message.released > message.after or sum(entry.size for entry in news) <= SMALL_BYTES:
             return message
         self._news = replace(message, entries=())
         self._sharing.look(0.0)
@@ -266,25 +274,26 @@ class LaneReplica:
 
     def enter(self, decided: Decided) -> Handled:
         """The next entry of the lane, which this entry point leads."""
-        return self.handle(lanes.Entered(contents=(Held(body=decided.to_bytes()),)))
+        return self.handle(lanes.Entered(contents=(Held(body=decided.to_bytes(), decided=decided),)))
 
     def handle(self, event: lanes.Event[Held]) -> Handled:
         before, led = self.copy, self.leads
         after, leading, actions = self._rules.handle(before, self._leading, event, led=self.leader_lives())
         after = self._forgetting(before, after)
         released: list[Decided] = []
-        if not kept_lane.is_same(before, after):
+        if not kept_lane.is_same(before, after) and self._rules.must_store(event, actions):
             hole = any(isinstance(action, lanes.BeginAt) for action in actions)
             if hole and not self._leave_out(after):
                 return Handled()
             released = [self._read(entry) for entry in after.between(before.released, after.released)]
             with self._store.transaction() as transaction:
-                kept_lane.save(transaction, self.name, before, after)
+                kept_lane.save(transaction, self.name, self._stored, after)
                 if hole and after.base is not None:
                     self._append(transaction, self._read(after.base))
                 for decided in released:
                     self._append(transaction, decided)
-            self.kept_bytes += kept_lane.added_bytes(before, after)
+            self.kept_bytes += kept_lane.added_bytes(self._stored, after)
+            self._stored = after
             for entry in after.between(before.released, after.released):
                 entry.leave_memory()
             self._note(after.released)
@@ -386,7 +395,7 @@ class LaneReplica:
         return entry == sent or self._read(mine).without_rows().to_bytes() == sent
 
     def _read(self, held: Held) -> Decided:
-        return Decided.from_bytes(held.read(self._store), self._schema)
+        return held.decided(self._store, self._schema)
 
 
 def _with_bodies(message: Message) -> lanes.Message[Held]:

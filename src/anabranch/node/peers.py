@@ -125,6 +125,7 @@ class _LetterWriter:
         self._name = name
         self._peer = peer
         self._client = client
+        self._call = client.peer_call()
         self._entries = entries
         self._housekeeper = Housekeeper()
         self._letter = self._housekeeper.add(self._write_or_wait)
@@ -140,6 +141,7 @@ class _LetterWriter:
 
     def close(self) -> None:
         self._housekeeper.stop()
+        self._call.close()
 
     def join(self) -> None:
         """A call to a peer that hangs is left to itself."""
@@ -207,5 +209,5 @@ class _LetterWriter:
         ]
         if not letter:
             return
-        for answer in self._client.tell_lanes(self._name, letter):
+        for answer in self._call.tell_lanes(self._name, letter):
             self._entries[answer.source].heard(answer.lane, answer.message)

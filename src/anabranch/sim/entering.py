@@ -196,7 +196,11 @@ class Entering:
                         self._process.tell(f"counts again for {origin} in term {action.term}")
                         self._process.observer.counts_again()
 
-        self._process.transact(disk, carry_out)
+        if self._shared[origin].must_store(event, actions):
+            self._process.transact(disk, carry_out)
+        else:
+            self._process.memory = disk  # durable with the next transaction
+            self._process.when_durable(carry_out)
         if self._owning.owns(origin):
             self._follow_lead(origin, after, actions)
 

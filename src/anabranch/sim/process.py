@@ -75,6 +75,10 @@ class Process:
 
         self.later(self._durable_at - self.world.now_us, commit)
 
+    def when_durable(self, then: Apply) -> None:
+        """``then`` happens when all earlier transactions are durable."""
+        self.later(max(0, self._durable_at - self.world.now_us), then)
+
     def some_work_us(self) -> int:
         """How long the next step of a batch takes."""
         return self.world.random.randrange(1, 40) * MS * self._slow

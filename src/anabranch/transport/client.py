@@ -1,7 +1,8 @@
 """The low-level client: one method per port of a node, one Flight call each, nothing tried twice.
 
-A ``Client`` may be used by several threads at once; a ``BatchStream`` by one, but closed from any. Errors are those of
-``anabranch.errors``: what the node raised, or ``NodeUnreachable`` when no answer came within ``timeout_s``.
+A ``Client`` may be used by several threads at once; a ``BatchStream`` by one, but closed from any. Who pushes or writes
+letters again and again has an object for that, with a call that stays open. Errors are those of ``anabranch.errors``:
+what the node raised, or ``NodeUnreachable`` when no answer came within ``timeout_s``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final, Self
+from weakref import WeakSet
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -21,6 +23,7 @@ from anabranch.errors import ConfigError, check
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.transport import digests, failures, letters, wire
+from anabranch.transport.open_call import CONNECTION_ERRORS, OpenCall
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -58,6 +61,9 @@ KEEPALIVE_WAIT_MS: Final = 10_000
 CONNECT_MS: Final = 5_000
 """How long one attempt to connect may take."""
 
+WINDOW_BYTES: Final = 8 << 20
+"""Bytes of one read that may be under way: 40 MB/s with a delay of 100 ms each way."""
+
 _OPTIONS: Final = [
     ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
     ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
@@ -70,9 +76,10 @@ _OPTIONS: Final = [
     ("grpc.http2.ping_timeout_ms", KEEPALIVE_WAIT_MS),
     ("grpc.http2.max_pings_without_data", 0),  # a reader sends nothing else
     ("grpc.use_local_subchannel_pool", 1),
+    # gRPC measures how much may be under way by a ping for what it reads, which costs as much as a small message.
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
 ]
-
-_CONNECTION_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
 
 class Client:
@@ -88,9 +95,13 @@ class Client:
         self._client: Final = flight.FlightClient(
             f"grpc://{self.address}", generic_options=_OPTIONS, write_size_limit_bytes=limits.MESSAGE_BYTES
         )
+        self._calls: Final[WeakSet[OpenCall]] = WeakSet()
 
     def close(self) -> None:
-        with suppress(*_CONNECTION_ERRORS):
+        """Also ends the calls that it has open."""
+        for call in list(self._calls):
+            call.close()
+        with suppress(*CONNECTION_ERRORS):
             self._client.close()
 
     def __enter__(self) -> Client:
@@ -144,6 +155,10 @@ class Client:
         descriptor = flight.FlightDescriptor.for_path(push.source)
         return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
 
+    def push_call(self, source: str) -> PushCall:
+        """For a producer that pushes again and again."""
+        return PushCall(self._open(flight.FlightDescriptor.for_path(source)), self.timeout_s + limits.PUSH_WAIT_S)
+
     def close_lane(self, source: str, lane: str | None = None) -> None:
         self._act("close-lane", {"source": source, "lane": lane})
 
@@ -194,12 +209,9 @@ class Client:
 
     # --- lanes -----------------------------------------------------------------------------------------------------
 
-    def tell_lanes(self, sender: str, messages: Sequence[letters.AboutLane]) -> list[letters.AboutLane]:
-        """What another entry point answers, durably."""
-        said, bodies = letters.letter(sender, messages)
-        descriptor = flight.FlightDescriptor.for_command(letters.LETTER)
-        options = self._options(LETTER_S + bodies.nbytes / 1_000_000)
-        return letters.answers_of(self._put(descriptor, letters.BODIES, said, bodies, options))
+    def peer_call(self) -> PeerCall:
+        """For letters to another entry point."""
+        return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)))
 
     def greet(self, greeting: letters.Greeting) -> Roll:
         return letters.roll_of(self._act("greet", letters.greeting_message(greeting), LETTER_S))
@@ -236,6 +248,11 @@ class Client:
         check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {name}.")
         return wire.decode(results[0].body.to_pybytes())
 
+    def _open(self, descriptor: flight.FlightDescriptor) -> OpenCall:
+        call = OpenCall(self._client, descriptor, self._called)
+        self._calls.add(call)
+        return call
+
     def _options(self, timeout_s: float | None = None) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=timeout_s or self.timeout_s)
 
@@ -243,8 +260,39 @@ class Client:
     def _errors(self) -> Iterator[None]:
         try:
             yield
-        except _CONNECTION_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             raise failures.from_flight(error, self._called) from error
+
+
+class PushCall:
+    """The pushes of one producer to one node. ``close`` may be called from any thread."""
+
+    def __init__(self, call: OpenCall, timeout_s: float) -> None:
+        self._call: Final = call
+        self._timeout_s: Final = timeout_s
+
+    def push(self, push: Push, *, within_s: float | None = None) -> PushAnswer:
+        """As ``Client.push``."""
+        answer = self._call.ask(wire.push_metadata(push), push.rows, self._timeout_s if within_s is None else within_s)
+        return wire.answer_of(wire.decode(answer))
+
+    def close(self) -> None:
+        self._call.close()
+
+
+class PeerCall:
+    """The letters to one node. ``close`` may be called from any thread."""
+
+    def __init__(self, call: OpenCall) -> None:
+        self._call: Final = call
+
+    def tell_lanes(self, sender: str, messages: Sequence[letters.AboutLane]) -> list[letters.AboutLane]:
+        """What the other entry point answers, durably."""
+        letter = letters.letter(sender, messages)
+        return letters.answers_of(wire.decode(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000)))
+
+    def close(self) -> None:
+        self._call.close()
 
 
 class _Reading:
@@ -256,7 +304,7 @@ class _Reading:
         try:
             self._reader: Final = client.do_get(flight.Ticket(ticket))
             self.schema: Final[pa.Schema] = self._reader.schema
-        except _CONNECTION_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             raise failures.from_flight(error, address) from error
 
     def close(self) -> None:
@@ -269,7 +317,7 @@ class _Reading:
         try:
             if not self._closed.is_set():
                 return self._reader.read_chunk()
-        except _CONNECTION_ERRORS as error:
+        except CONNECTION_ERRORS as error:
             if not self._closed.is_set():  # this is how a cancelled read ends
                 raise failures.from_flight(error, self._address) from error
         raise StopIteration

@@ -1,29 +1,27 @@
 """What entry points that share lanes say to each other, and how it crosses the wire.
 
-A *letter* is one Flight call from one entry-point node to another: messages of ``core.shared_lane`` about any number of
-lanes, and in return the answers to them. What the messages say is JSON; the entries of the lanes, which hold rows, lie
-beside it as bytes in one Arrow column, in the form in which both sides store them.
+A *letter* goes from one entry-point node to another: messages of ``core.shared_lane`` about any number of lanes, and in
+return the answers to them. All letters to a node go on one call, which stays open. What the messages say is JSON; the
+entries of the lanes, which hold rows, follow as bytes, in the form in which both sides store them.
 """
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol, cast
-
-import pyarrow as pa
+from typing import Final, Protocol
 
 from anabranch.core import shared_lane as lanes
 from anabranch.core.roll_call import Met, Roll
 from anabranch.errors import ConfigError
 from anabranch.transport import wire
 
-BODIES: Final = pa.schema([pa.field("body", pa.large_binary(), nullable=False)])
-"""The entries of all messages of a letter, in order."""
+LETTERS: Final = b"lanes"
+"""The descriptor by which a server knows letters from pushes."""
 
-LETTER: Final = b"lanes"
-"""The descriptor by which a server knows a letter from a push."""
+_SIZE: Final = struct.Struct("<I")
 
 Message = lanes.Message[bytes]
 
@@ -62,16 +60,36 @@ class LanePorts(Protocol):
 # --- letters -------------------------------------------------------------------------------------------------------
 
 
-def letter(sender: str, messages: Sequence[AboutLane]) -> tuple[bytes, pa.RecordBatch]:
-    """What is said, and the entries beside it."""
+def letter(sender: str, messages: Sequence[AboutLane]) -> bytes:
+    """How long what is said is, what is said, and the entries of all messages, in order."""
     bodies = [body for each in messages for body in _bodies(each.message)]
-    said: wire.Message = {"sender": sender, "messages": [_plain(each) for each in messages]}
-    return wire.encode(said), pa.RecordBatch.from_arrays([pa.array(bodies, BODIES.field(0).type)], schema=BODIES)
+    said = wire.encode(
+        {"sender": sender, "messages": [_plain(each) for each in messages], "sizes": [len(body) for body in bodies]}
+    )
+    return b"".join((_SIZE.pack(len(said)), said, *bodies))
 
 
-def letter_of(message: wire.Message, bodies: pa.RecordBatch) -> tuple[str, list[AboutLane]]:
-    found = iter(cast(list[bytes], bodies.column(0).to_pylist()))
+def letter_of(data: bytes) -> tuple[str, list[AboutLane]]:
+    message, bodies = _opened(data)
+    found = iter(bodies)
     return wire.text(message, "sender"), [_about(plain, found) for plain in _list(message, "messages")]
+
+
+def _opened(data: bytes) -> tuple[wire.Message, list[bytes]]:
+    if len(data) < _SIZE.size:
+        raise ConfigError("A letter is cut off.", remedy="Run the same version on all nodes.")
+    (size,) = _SIZE.unpack_from(data)
+    at = _SIZE.size + size
+    message = wire.decode(data[_SIZE.size : at])
+    bodies: list[bytes] = []
+    for each in _numbers(message, "sizes"):
+        bodies.append(data[at : at + max(each, 0)])
+        at += len(bodies[-1])
+    if at != len(data) or [len(body) for body in bodies] != message["sizes"]:
+        raise ConfigError(
+            f"A letter of {len(data):,} bytes does not hold what it says.", remedy="Run the same version on all nodes."
+        )
+    return message, bodies
 
 
 def answers_message(messages: Sequence[AboutLane]) -> wire.Message:
@@ -168,7 +186,7 @@ def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
         case "teach-asked":
             return lanes.TeachAsked(sender=sender, term=term, lives=lives)
         case "store-asked":
-            base = next(bodies) if plain.get("base") is True else None
+            base = _entries(bodies, 1)[0] if plain.get("base") is True else None
             return lanes.StoreAsked(
                 sender=sender,
                 term=term,

@@ -19,7 +19,7 @@ import pyarrow as pa
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, Overloaded, PushRefused, check
 from anabranch.model.header import STIME
 from anabranch.model.times import from_datetime
-from anabranch.transport.client import Client
+from anabranch.transport.client import Client, PushCall
 from anabranch.transport.ports import EntryKind, Push, PushAnswer, Registration
 from anabranch.transport.retry import DEADLINE_S, Retry
 from anabranch.transport.rows import Rows, to_batches
@@ -54,6 +54,8 @@ class Producer:
         self.name: Final = name
         self._clients: Final = [client, *others]
         """The one it pushes to is the first."""
+        self._call: PushCall | None = None
+        """To the entry point that it pushes to."""
         self._deadline_s: Final = deadline_s
         self._clock_us: Final = clock_us
         self._tried = 0
@@ -103,7 +105,19 @@ class Producer:
         return self
 
     def __exit__(self, *exc_info: object) -> None:
-        """Nothing to give back: the session stays, the connection belongs to the caller."""
+        self.close()
+
+    def close(self) -> None:
+        """Ends the call on which it pushes; it may push again. The session stays, and the connection belongs to the
+        caller."""
+        if self._call is not None:
+            self._call.close()
+            self._call = None
+
+    def _pushing(self) -> PushCall:
+        if self._call is None:
+            self._call = self._client.push_call(self.source)
+        return self._call
 
     def _register(self) -> Registration:
         retry = Retry(self._deadline_s)
@@ -127,6 +141,7 @@ class Producer:
 
     def _go_to_next(self, error: NodeUnreachable | NotLeading, retry: Retry) -> None:
         """All are tried before there is a wait."""
+        self.close()
         self._clients.append(self._clients.pop(0))
         self._tried += 1
         if self._tried % len(self._clients) == 0:
@@ -169,7 +184,7 @@ class Producer:
                     session = self.registration.session
                     self._client.register(self.source, self.name, session, within_s=self._within_s)
                     moved = False
-                return self._client.push(push, within_s=self._within_s)
+                return self._pushing().push(push, within_s=self._within_s)
             except Overloaded as error:
                 retry.wait_after(error)
             except (NodeUnreachable, NotLeading) as error:

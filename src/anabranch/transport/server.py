@@ -5,7 +5,7 @@ knows. A plain Flight client can list the streams, take the ticket of an endpoin
 columns; and see each error as a sentence. gRPC gives every call a thread of its own.
 
 Stopping: a following reader ends with "the node is stopping". gRPC waits for every open call, also for one whose client
-holds it open and says nothing, so after a short grace the connections that are left are cut.
+holds it open and says nothing: connections with such calls are cut, and after a short grace all others that are left.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class FlightServer:
             return
         if self._copies is not None:
             self._copies.wake()
-        if not self._calls.wait_over(STOP_GRACE_S):
+        if not self._calls.wait_over(STOP_GRACE_S) or self._calls.listens:
             _cut_connections(self.port)
         self._service.shutdown()
 
@@ -107,6 +107,7 @@ class _Calls:
     def __init__(self) -> None:
         self._changed: Final = threading.Condition()
         self._open = 0
+        self._listening = 0
         self._is_stopping = False
 
     @property
@@ -122,6 +123,23 @@ class _Calls:
     def wait_over(self, timeout_s: float) -> bool:
         with self._changed:
             return self._changed.wait_for(lambda: self._open == 0, timeout_s)
+
+    @property
+    def listens(self) -> bool:
+        """Whether a call is open that only its client can end."""
+        return self._listening > 0
+
+    @contextmanager
+    def listening(self) -> Iterator[bool]:
+        """A call that waits for its client. Whether there are more of them than there should be."""
+        with self._changed:
+            self._listening += 1
+            too_many = self._listening > limits.OPEN_CALLS
+        try:
+            yield too_many
+        finally:
+            with self._changed:
+                self._listening -= 1
 
     @contextmanager
     def counted(self) -> Iterator[None]:
@@ -250,16 +268,38 @@ class _Service(flight.FlightServerBase):
         reader: flight.MetadataRecordBatchReader,
         writer: flight.FlightMetadataWriter,
     ) -> None:
-        with _errors(), self._calls.counted():
-            if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTER:
-                self._hear(reader, writer)
-                return
+        with _errors(context), self._calls.counted():
             info = self._stream(_path(descriptor), "source")
             schema = wire.data_schema(info.schema)
             for chunk in reader:
                 self._calls.check_running()
                 answer = self._push(info.name, schema, chunk)
                 writer.write(pa.py_buffer(wire.encode(wire.answer_message(answer))))
+
+    def do_exchange(
+        self,
+        context: flight.ServerCallContext,
+        descriptor: flight.FlightDescriptor,
+        reader: flight.MetadataRecordBatchReader,
+        writer: flight.MetadataRecordBatchWriter,
+    ) -> None:
+        """Pushes of a producer, or letters of another entry point, each answered before the next is read. If too many
+        such calls are open, this one ends after its first answer: who has more to say begins another."""
+        with _errors(context), self._calls.listening() as one_of_too_many:
+            answer = self._answering(descriptor)
+            for chunk in reader:
+                with self._calls.counted():
+                    writer.write_metadata(pa.py_buffer(wire.encode(answer(chunk))))
+                if one_of_too_many:
+                    return
+
+    def _answering(self, descriptor: flight.FlightDescriptor) -> Callable[[flight.FlightStreamChunk], wire.Message]:
+        """What answers each message of an open call."""
+        if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTERS:
+            return self._hear
+        info = self._stream(_path(descriptor), "source")
+        schema = wire.data_schema(info.schema)
+        return lambda chunk: wire.answer_message(self._push(info.name, schema, chunk))
 
     def _push(self, source: str, schema: pa.Schema, chunk: flight.FlightStreamChunk) -> PushAnswer:
         message = wire.decode(chunk.app_metadata.to_pybytes()) if chunk.app_metadata else {}
@@ -275,13 +315,10 @@ class _Service(flight.FlightServerBase):
         push = wire.push_of(source, message, data)
         return self._ports.push(push) if push.count or push.kind != "rows" else PushAnswer()
 
-    def _hear(self, reader: flight.MetadataRecordBatchReader, writer: flight.FlightMetadataWriter) -> None:
+    def _hear(self, chunk: flight.FlightStreamChunk) -> wire.Message:
         """A letter of another entry point; it is answered when all that the answer says is durable."""
-        for chunk in reader:
-            self._calls.check_running()
-            sender, messages = letters.letter_of(wire.decode(chunk.app_metadata.to_pybytes()), chunk.data)
-            answers = self._sharing().hear(sender, messages)
-            writer.write(pa.py_buffer(wire.encode(letters.answers_message(answers))))
+        sender, messages = letters.letter_of(chunk.app_metadata.to_pybytes() if chunk.app_metadata else b"")
+        return letters.answers_message(self._sharing().hear(sender, messages))
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
@@ -418,8 +455,8 @@ def _with_end(pieces: Iterator[SnapshotPiece]) -> Iterator[tuple[pa.RecordBatch,
 
 
 @contextmanager
-def _errors() -> Iterator[None]:
-    """Let out Flight errors only."""
+def _errors(context: flight.ServerCallContext | None = None) -> Iterator[None]:
+    """Let out Flight errors only. ``context`` is that of a call whose client may go while it is read from."""
     try:
         yield
     except AnabranchError as error:
@@ -427,6 +464,8 @@ def _errors() -> Iterator[None]:
     except flight.FlightError:
         raise  # the connection itself
     except Exception as error:
+        if context is not None and isinstance(error, pa.ArrowException | OSError) and context.is_cancelled():
+            raise flight.FlightCancelledError("The client has gone.") from error
         _log.exception("a Flight call failed")
         raise failures.to_flight(failures.internal(error)) from error
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from anabranch.cli import explain
+from anabranch.cli import GRPC_SETTINGS, explain
 from anabranch.cli.app import app
 from anabranch.cli.values import duration_us, settings, size_bytes
 from anabranch.cli.waiting import ways_in_and_out, ways_through
@@ -49,6 +50,19 @@ def test_everything_explains_itself_with_examples_that_the_program_takes(cli: Cl
 def test_the_list_of_verbs_is_not_cut(cli: Cli) -> None:
     assert {" ".join(names) for names in COMMANDS} >= {"run", "source close", "reader forget", "version"}
     assert "..." not in cli("--help").stdout.partition("Commands:")[2]
+
+
+def test_grpc_knows_what_the_program_asks_of_it() -> None:
+    """An experiment that a later gRPC does not know would be a line of complaint in front of every command."""
+    code = (
+        "import pyarrow.flight as flight\n"
+        "server = flight.FlightServerBase('grpc://127.0.0.1:0')\n"
+        "client = flight.FlightClient(f'grpc://127.0.0.1:{server.port}')\n"
+        "try:\n    list(client.list_actions())\nexcept NotImplementedError:\n    pass\n"
+        "server.shutdown()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | GRPC_SETTINGS)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["push", "--help"], ["version"], ["run", "--sate"]], ids=" ".join)

@@ -20,6 +20,7 @@ from anabranch.core.shared_lane import (
     Release,
     SharedLane,
     StepDown,
+    StoreAnswered,
     StoreAsked,
     TeachAsked,
     Tell,
@@ -35,6 +36,7 @@ class Group:
     def __init__(self, names: str = "abc", lane: type[SharedLane[str]] = SharedLane) -> None:
         self.lanes = {name: lane(name, tuple(other for other in names if other != name)) for name in names}
         self.copies: dict[str, LaneCopy[str]] = {name: LaneCopy() for name in names}
+        self.disks = dict(self.copies)
         self.leading: dict[str, Leading | None] = dict.fromkeys(names)
         self.under_way: list[Tell[str]] = []
         self.agreed: dict[int, str] = {}
@@ -44,6 +46,8 @@ class Group:
     def handle(self, name: str, event: Any) -> list[Any]:
         copy, leading, actions = self.lanes[name].handle(self.copies[name], self.leading[name], event)
         assert copy.released >= self.copies[name].released
+        if copy != self.copies[name] and self.lanes[name].must_store(event, actions):
+            self.disks[name] = copy
         self.copies[name], self.leading[name] = copy, leading
         for action in actions:
             if isinstance(action, Tell):
@@ -95,21 +99,23 @@ class Group:
 
     def trim(self, name: str, through: int | None = None) -> None:
         """Forgets what every entry point has released, or all up to this place."""
-        copy = self.copies[name]
-        self.copies[name] = copy.trim(copy.everywhere if through is None else through)
+        for copies in (self.copies, self.disks):
+            copies[name] = copies[name].trim(self.copies[name].everywhere if through is None else through)
 
     def campaign(self, name: str) -> None:
         """It asks to lead, as if a trial had told it to; its questions are lost."""
         step = self.lanes[name]._campaign(self.copies[name], takes_over=True)
         self.copies[name], self.leading[name], _ = step
+        self.disks[name] = self.copies[name]
 
     def crash(self, name: str) -> None:
         self.leading[name] = None
+        self.copies[name] = self.disks[name]
 
     def lose_disk(self, name: str) -> None:
         self.lives += 1
         self.leading[name] = None
-        self.copies[name] = LaneCopy.lost(name, self.lives)
+        self.copies[name] = self.disks[name] = LaneCopy.lost(name, self.lives)
 
     @property
     def may_lose_a_disk(self) -> bool:
@@ -133,6 +139,33 @@ def test_a_leader_releases_what_a_majority_holds() -> None:
     group.handle("a", PeerReachable(peer="b"))
     group.settle()
     assert [group.copies[name].released for name in "ab"] == [2, 2]
+
+
+def test_what_a_leader_took_is_stored_with_its_release() -> None:
+    group = Group()
+    group.among("abc", "a", TAKE_OVER)
+    group.handle("a", Entered(contents=("x",)))
+    assert (group.copies["a"].held, group.disks["a"].held) == (1, 0)
+    while not group.copies["a"].released:
+        group.deliver()
+    assert (group.disks["a"].held, group.disks["a"].released) == (1, 1)
+    group.settle()
+    assert {disk.held for disk in group.disks.values()} == {1}
+
+
+def test_a_leader_that_crashes_may_lose_what_it_took_and_a_peer_that_has_it_leads() -> None:
+    group = Group()
+    group.among("abc", "a", TAKE_OVER)
+    group.handle("a", Entered(contents=("x",)))
+    tell = next(tell for tell in group.under_way if tell.peer == "b")
+    group.under_way.clear()
+    group.handle("b", tell.message)  # b has it, and its answer is lost
+    group.under_way.clear()
+    group.crash("a")
+    assert (group.copies["a"].held, group.copies["b"].held) == (0, 1)
+    assert not group.elect_among("ab", "a")
+    assert group.elect_among("ab", "b")
+    assert group.agreed == {1: "x"}
 
 
 def test_one_alone_needs_nobody() -> None:
@@ -354,6 +387,13 @@ class ReleasesAlone(SharedLane[str]):
         return 1
 
 
+class ReleasesUnstored(SharedLane[str]):
+    """Counts on its own copy of what it took before that is durable."""
+
+    def must_store(self, event: Any, actions: Any) -> bool:
+        return not isinstance(event, StoreAnswered) and super().must_store(event, actions)
+
+
 class StoresAnything(SharedLane[str]):
     """Takes entries without looking whether what it has before them is what the leader has."""
 
@@ -393,6 +433,7 @@ class DropsTheRest(SharedLane[str]):
         (VotesForAnyone, "abc"),
         (VotesTwice, "abc"),
         (ReleasesAlone, "abc"),
+        (ReleasesUnstored, "abc"),
         (StoresAnything, "abc"),
         (NeverWhole, "abcde"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from anabranch.core.roll_call import Met
@@ -37,15 +39,26 @@ SAID: list[Message] = [
 
 def test_a_letter_comes_out_as_it_went_in() -> None:
     messages = [AboutLane(source="s", lane=str(number), message=said) for number, said in enumerate(SAID)]
-    said, bodies = letters.letter("a", messages)
-    assert bodies.num_rows == 4
-    assert letters.letter_of(wire.decode(said), bodies) == ("a", messages)
+    assert letters.letter_of(letters.letter("a", messages)) == ("a", messages)
+
+
+def test_a_letter_that_is_cut_off_anywhere_or_goes_on_is_refused() -> None:
+    letter = letters.letter("a", [AboutLane(source="s", lane="p", message=ASKED)])
+    for size in range(len(letter)):
+        with pytest.raises(ConfigError):
+            letters.letter_of(letter[:size])
+    with pytest.raises(ConfigError, match="does not hold"):
+        letters.letter_of(letter + b"x")
 
 
 def test_a_letter_that_lacks_entries_is_refused() -> None:
-    said, bodies = letters.letter("a", [AboutLane(source="s", lane="p", message=ASKED)])
+    letter = letters.letter("a", [AboutLane(source="s", lane="p", message=ASKED)])
+    fewer = letter.replace(b'"sizes":[4,3,0]', b'"sizes":[4,3  ]')
+    assert fewer != letter
     with pytest.raises(ConfigError, match="2 entries"):
-        letters.letter_of(wire.decode(said), bodies.slice(0, 2))
+        letters.letter_of(fewer)
+    with pytest.raises(ConfigError):
+        letters.letter_of(letter.replace(b'"sizes":[4,3,0]', b'"sizes":[-4,3,]'))
 
 
 def test_answers_come_out_as_they_went_in() -> None:
@@ -69,6 +82,6 @@ def test_greetings_and_rolls_come_out_as_they_went_in() -> None:
     ],
 )
 def test_what_no_entry_point_says_is_refused(message: wire.Message) -> None:
-    _, bodies = letters.letter("a", [])
+    said = wire.encode({"sizes": [], **message})
     with pytest.raises(ConfigError):
-        letters.letter_of(message, bodies)
+        letters.letter_of(struct.pack("<I", len(said)) + said)

@@ -165,15 +165,15 @@ def test_a_producer_gives_up_at_its_deadline(connection: Connection, node: FakeN
 
 def test_an_answer_that_was_lost_is_asked_for_again_without_harm(client: Client, node: FakeNode) -> None:
     producer = Producer(client, "ping", "p")
-    real, answers = client.push, iter([NodeUnreachable("The answer was lost."), None])
+    real, answers = node.push, iter([NodeUnreachable("The answer was lost."), None])
 
-    def push_and_lose(push: Push, *, within_s: float | None = None) -> PushAnswer:
+    def push_and_lose(push: Push) -> PushAnswer:
         answer, lost = real(push), next(answers)
         if lost is not None:
             raise lost
         return answer
 
-    client.push = push_and_lose  # type: ignore[method-assign]
+    node.push = push_and_lose  # type: ignore[method-assign]
     answer = producer.push(pings(1, 2))
     assert (answer.rows, answer.repeated) == (0, 2)
     assert rtts(node) == [1, 2]
