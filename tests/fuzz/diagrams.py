@@ -11,7 +11,7 @@ import anabranch as ab
 from anabranch.query.boxes import Arrow, Column, Diagram, Schema
 from anabranch.query.floats import float_columns
 from anabranch.query.graph import order
-from anabranch.query.schema import add_outputs
+from anabranch.query.schemas import add_outputs
 from tests.fuzz.expressions import LITERALS, aggregate, predicate, value
 from tests.fuzz.values import VALUES
 

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 from anabranch.model import identity
 from anabranch.query import graph
-from anabranch.reference import aggregates, boxes, network
-from anabranch.reference.boxes import (
-    AggregateBox,
-    CountAggregateBox,
-    DropBox,
-    FilterBox,
-    JoinBox,
-    MapBox,
-    ReferenceBox,
-    UnionBox,
-    WindowBox,
-)
+from anabranch.reference import aggregates, box, network
+from anabranch.reference.box import ReferenceBox
+from anabranch.reference.joins import JoinBox
 from anabranch.reference.stage import StageReference
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, WindowBox
 from tests.property.mutations import Mutation
 
 WINDOWS = [
@@ -137,17 +130,17 @@ WINDOWS = [
     Mutation(
         "NULL is a group of its own",
         WindowBox._group,
-        "_normal(each.values[name])",
-        '_normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
+        "normal(each.values[name])",
+        'normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
     ),
     Mutation(
         "minus zero and zero are one group",
-        boxes._normal,
+        box.normal,
         "value + 0.0",
         "(value if str(value) != '-0.0' else -5e-324)",
     ),
-    Mutation("all NaNs are one group", boxes._normal, "math.nan if", "value if"),
-    Mutation("keys keep their case", boxes._normal, "return value\n", "return value and str.lower(value)\n"),
+    Mutation("all NaNs are one group", box.normal, "math.nan if", "value if"),
+    Mutation("keys keep their case", box.normal, "return value\n", "return value and str.lower(value)\n"),
     # Aggregate: columns
     Mutation("count(x) leaves NULL out", aggregates._count, "if compiled else", "if False else"),
     Mutation("a sum of nothing is NULL", aggregates._or_null, "if values else None", "if values else 0"),
@@ -168,7 +161,7 @@ WINDOWS = [
     Mutation(
         "windows hear of a punctuation one batch late",
         StageReference._work,
-        "self._late_promises if isinstance(box, Aggregate) else promises",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
         "promises",
     ),
     Mutation(
@@ -200,8 +193,8 @@ WINDOWS = [
     Mutation(
         "what never waits promises at once",
         StageReference._work,
-        "if isinstance(box, Aggregate) else promises",
-        "or {}",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
+        "self._late_promises",
     ),
 ]
 
@@ -258,8 +251,8 @@ JOINS = [
     Mutation(
         "a Join promises at once",
         StageReference._work,
-        "if isinstance(box, Aggregate) else promises",
-        "or {}",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
+        "self._late_promises",
     ),
     Mutation(
         "a batch's tuples come before its punctuations",

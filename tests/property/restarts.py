@@ -23,7 +23,7 @@ import pyarrow as pa
 import anabranch as ab
 from anabranch.model.header import STIME
 from anabranch.query.boxes import Box, Diagram, Maker
-from anabranch.query.classes import OperatorClass, Order
+from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.tuples import Tuple
 from tests.recording import Push, Recording
 

@@ -14,10 +14,13 @@ import pytest
 from anabranch.errors import InvariantBroken
 from anabranch.model.header import Kind
 from anabranch.query.boxes import Diagram
-from anabranch.reference import boxes
-from anabranch.reference.boxes import AggregateBox, FilterBox, JoinBox, ReferenceBox, UnionBox
+from anabranch.reference import box
+from anabranch.reference.box import ReferenceBox
 from anabranch.reference.diagram import ReferenceRun
+from anabranch.reference.joins import JoinBox
+from anabranch.reference.steps import FilterBox, UnionBox
 from anabranch.reference.tuples import Tuple
+from anabranch.reference.windows import AggregateBox
 from tests.property import oracle
 from tests.property.diagrams import counting, joins, stateless_and_windows
 from tests.property.mutations import Mutation
@@ -78,7 +81,7 @@ ONLY_BY_HAND = [
         test_boxes.test_a_join_forgets_only_what_can_match_no_more,
     ),
     (
-        Mutation("a group shows zero, not minus zero", boxes._normal, "value + 0.0", "value"),
+        Mutation("a group shows zero, not minus zero", box.normal, "value + 0.0", "value"),
         test_boxes.test_zeros_are_one_group_and_so_are_nans,
     ),
     (

@@ -102,7 +102,7 @@ def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> 
     from dataclasses import asdict
 
     from anabranch.query import classes
-    from anabranch.query.schema import schemas
+    from anabranch.query.schemas import schemas
 
     columns = schemas(query.diagram())
     return {

@@ -1,6 +1,6 @@
 """Aggregate over windows of a number of tuples: figure 4 of the racing paper.
 
-Spark has no such windows, so a stateful processor in Python (``shards``) waits for the punctuation, counts in
+Spark has no such windows, so a stateful processor in Python (``ordered``) waits for the punctuation, counts in
 canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
 Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
 without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
@@ -14,47 +14,42 @@ and one that spills adds in pieces; so what something decides by is computed exa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructType
 
-from anabranch.engine.counting import EARLIEST, FROM, GROUP, PACKED, ROWS, SHARD, TO, pack, unpack
+from anabranch.engine.counting import FROM, TO, CountWindows
 from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import identity_hash, identity_parts
-from anabranch.engine.shards import MADE, CountWindows
+from anabranch.engine.ordered_frame import in_order, typed
+from anabranch.engine.roots import Root
 from anabranch.engine.stateless import ROW_HEADER
-from anabranch.engine.watermark import SHIFT, as_event_time
 from anabranch.engine.windows import spelled
-from anabranch.limits import WINDOW_SHARDS
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.query.boxes import Aggregate
 from anabranch.query.sql import parse_list, quote
 
-_WINDOW = "_window"
+_WINDOW: Final = "_window"
 
 
-def counted(frame: DataFrame, box: Aggregate, origins: Origins) -> DataFrame:
+def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+    rows = _counted(frame, box)
+    return Root(rows, _summing(rows, box, origins, scales))
+
+
+def _counted(frame: DataFrame, box: Aggregate) -> DataFrame:
     """The rows of full windows, with the numbers of their windows, as a stream."""
-    names = _needed(frame, box)
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    parts = [(types[key], F.col(quote(key))) for key in spelled(frame, box.by)]
-    hashes = [identity_hash(kind, box.name, parts).alias(kind) for kind in GROUP]
-    rows = frame.select(*hashes, *ROW_HEADER, *[quote(name) for name in names])
-    sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
-    packed = sharded.mapInArrow(pack, PACKED)
-    timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)
-    made = timed.groupBy(SHARD).transformWithStateInPandas(
-        CountWindows(*box.count_window), MADE, outputMode="append", timeMode="EventTime"
-    )
+    rows = frame.select(*ROW_HEADER, *[quote(name) for name in _needed(frame, box)])
     schema = StructType().add(FROM, LongType()).add(TO, LongType())
-    for field in rows.schema.fields[len(hashes) :]:
-        schema = schema.add(field.name, field.dataType)
-    return made.mapInArrow(unpack, schema)
+    made = StructType([*schema.fields, *rows.schema.fields])
+    group = typed(frame, spelled(frame, box.by))
+    return in_order(rows, box.name, group, CountWindows(*box.count_window), made)
 
 
-def summing(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Callable[[DataFrame], DataFrame]:
+def _summing(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Callable[[DataFrame], DataFrame]:
     """Makes one tuple per window of the rows of one batch. ``rows`` has the columns of such a batch.
 
     The columns of the result are made here, once: each is several trips to the JVM, and a batch should not wait for
@@ -67,9 +62,7 @@ def summing(rows: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -
     identity = F.struct(*ROW_HEADER)
     ends = (F.min(identity).alias("_first"), F.max(identity).alias("_last"))
     made = [*ends, *[column for _, column in items]]
-    types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-    parts = [(types[key], F.col(quote(key))) for key in names]
-    parts += [*identity_parts(origins, "_first."), *identity_parts(origins, "_last.")]
+    parts = [*typed(rows, names), *identity_parts(origins, "_first."), *identity_parts(origins, "_last.")]
     header = (
         F.col("_last._stime").alias(STIME),
         F.lit(origins.code(box.name)).alias(ORIGIN),

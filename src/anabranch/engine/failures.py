@@ -18,7 +18,8 @@ from pyspark.logger import PySparkLogger
 
 from anabranch.engine import jvm
 from anabranch.errors import EngineError
-from anabranch.query.boxes import Diagram, sql_of
+from anabranch.query.boxes import Diagram
+from anabranch.query.catalog import sql_of
 from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

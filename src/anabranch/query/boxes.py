@@ -175,22 +175,20 @@ Step = Filter | Map | Drop
 Maker = Join | Aggregate
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
+Summing = Aggregate
+"""Boxes that compute aggregate functions over groups of tuples."""
+
 Box = Source | Step | Union | Maker
 
 
-def sql_of(box: Box) -> tuple[str, ...]:
-    """The predicates and select lists of a box."""
-    match box:
-        case Filter():
-            return box.predicates
-        case Map() | Aggregate():
-            return (box.columns,)
-        case Drop(predicate=str(predicate)):
-            return (predicate,)
-        case Join():
-            return (box.on,)
-        case _:
-            return ()
+def kind_name(box: Box) -> str:
+    """What boxes of this kind are called in the text form."""
+    return type(box).__name__.lower()
+
+
+def title(box: Box) -> str:
+    """Kind and name; a derived name begins with the kind already."""
+    return box.name if box.name.startswith(f"{kind_name(box)}_") else f"{kind_name(box)} {box.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

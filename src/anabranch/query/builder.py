@@ -20,21 +20,27 @@ from typing import Any, Final, Literal, overload
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.model.times import parse_duration
 from anabranch.query import yaml_form
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Diagram,
+    Drop,
+    Filter,
+    Join,
+    Map,
+    Output,
+    Source,
+    Union,
+    kind_name,
+)
 from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
+from anabranch.query.keys import UNREADABLE
 from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
 from anabranch.query.specs import feed_from, writer_from
-from anabranch.query.text import (
-    UNREADABLE,
-    Draft,
-    Mistakes,
-    diagram_from_dict,
-    diagram_to_dict,
-    kind_of,
-    parameters,
-)
+from anabranch.query.text import Draft, Mistakes, diagram_from_dict, diagram_to_dict, parameters
 from anabranch.query.validate import validate
 
 Duration = str | timedelta
@@ -314,8 +320,8 @@ class _Durations:
 
 def derived_name(box: Box) -> str:
     """The name of a box that was given none: its kind and a hash of all it is, the same in every process."""
-    contents = json.dumps([kind_of(box), parameters(box)], sort_keys=True, separators=(",", ":"))
-    return f"{kind_of(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
+    contents = json.dumps([kind_name(box), parameters(box)], sort_keys=True, separators=(",", ":"))
+    return f"{kind_name(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
 
 
 def _writers(to: WriterLike | Sequence[WriterLike]) -> tuple[Writer, ...]:

@@ -19,20 +19,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import (
-    Aggregate,
-    Arrow,
-    Box,
-    Diagram,
-    Drop,
-    Filter,
-    Join,
-    Maker,
-    Map,
-    Source,
-    Step,
-    Union,
-)
+from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Step, Union
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,13 +153,12 @@ def _by_name(diagram: Diagram) -> dict[str, Box]:
 def _origins(diagram: Diagram) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for box in order(diagram):
-        match box:
-            case Source():
-                found[box.name] = frozenset(box.origins)
-            case Join() | Aggregate():
-                found[box.name] = frozenset({box.name})
-            case Filter() | Map() | Drop() | Union():
-                found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))
+        if isinstance(box, Source):
+            found[box.name] = frozenset(box.origins)
+        elif isinstance(box, Maker):
+            found[box.name] = frozenset({box.name})
+        else:
+            found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))
     return found
 
 

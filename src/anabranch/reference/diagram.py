@@ -13,7 +13,7 @@ from anabranch.errors import check
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Maker, Source
 from anabranch.query.graph import order
-from anabranch.reference.boxes import Emitted, Promises
+from anabranch.reference.box import Emitted, Promises
 from anabranch.reference.network import make_boxes, readers
 from anabranch.reference.tuples import Tuple
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from anabranch.query import boxes, floats
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
-from anabranch.reference.boxes import (
-    AggregateBox,
-    Columns,
-    CountAggregateBox,
-    DropBox,
-    FilterBox,
-    JoinBox,
-    MapBox,
-    ReferenceBox,
-    UnionBox,
-)
+from anabranch.reference.box import Columns, ReferenceBox
+from anabranch.reference.joins import JoinBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -52,6 +47,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return AggregateBox(box, below[0], reached[0], scales)
         case boxes.Source():
             raise TypeError("a source has no box: its tuples are given")
+        case _:
+            assert_never(box)
 
 
 def readers(diagram: Diagram) -> dict[Arrow, list[tuple[str, int]]]:

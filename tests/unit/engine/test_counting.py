@@ -9,7 +9,9 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.counting import EARLIEST, FROM, GROUP, ROWS, SHARD, TO, decode, encode, pack, put_into_windows
+from anabranch.engine.counting import FROM, TO, CountWindows
+from anabranch.engine.ordered import work_off
+from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
 from anabranch.model.header import ORIGIN, STIME, TID
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -35,6 +37,13 @@ def batch(rows: list[Row]) -> pa.RecordBatch:
     types = (pa.int64(), pa.int64(), TIME, pa.int32(), pa.int64(), pa.int64())
     names = (*GROUP, STIME, ORIGIN, TID, "v")
     return pa.record_batch([pa.array(c, t) for c, t in zip(columns, types, strict=True)], names=names)
+
+
+def put_into_windows(
+    rows: pa.RecordBatch, watermark: int, size: int, every: int
+) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    made, kept, _ = work_off(CountWindows(size, every), rows, 0, watermark)
+    return made, kept
 
 
 def rows_in(made: pa.RecordBatch) -> Iterator[tuple[int, ...]]:

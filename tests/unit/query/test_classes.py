@@ -6,7 +6,8 @@ import pytest
 
 from anabranch.query.boxes import Arrow, Box, Filter, Map
 from anabranch.query.builder import Query, Stream
-from anabranch.query.classes import MODES, OperatorClass, Order, Recovery, as_text, judge, query_class, recoveries
+from anabranch.query.classes import MODES, Recovery, as_text, judge, query_class, recoveries
+from anabranch.query.judgement import OperatorClass, Order
 
 REPEATABLE, CONVERGENT, DETERMINISTIC, ARBITRARY = OperatorClass
 

@@ -8,17 +8,9 @@ from anabranch.errors import ConfigError
 from anabranch.limits import SUM_SCALE
 from anabranch.query.boxes import Aggregate, Arrow, Column, Diagram, Output, Source
 from anabranch.query.builder import Query, Stream
-from anabranch.query.classes import (
-    MODES,
-    OperatorClass,
-    Order,
-    Recovery,
-    as_text,
-    judgements,
-    recoveries,
-    refusals,
-)
+from anabranch.query.classes import MODES, Recovery, as_text, judgements, recoveries, refusals
 from anabranch.query.floats import FloatColumn, as_data, as_lines, exact_scales, float_columns
+from anabranch.query.judgement import OperatorClass, Order
 
 SCHEMA = "k string, x double, f float, n bigint, m decimal(8,2)"
 

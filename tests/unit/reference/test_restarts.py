@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.query.boxes import Arrow, Box, Diagram, Drop, Filter, Map
-from anabranch.query.classes import OperatorClass, Order, judge
+from anabranch.query.classes import judge
+from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.network import make_boxes
 from anabranch.reference.tuples import Tuple
 from tests.unit.reference.streams import aggregate, contents, counting, diagram, join, row, source, union

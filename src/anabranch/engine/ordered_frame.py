@@ -1,0 +1,39 @@
+"""A stream through a box that depends on order: rows go to the shards of their groups, and what comes out is a stream.
+
+The one way by which every such box gets its state in Spark: ``ordered`` says what it sees, ``shards`` what it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from anabranch.engine.hashing import TypedColumn, identity_hash
+from anabranch.engine.ordered import OrderedBox
+from anabranch.engine.packing import EARLIEST, GROUP, PACKED, ROWS, SHARD, pack, unpack
+from anabranch.engine.shards import MADE, OrderedRows
+from anabranch.engine.watermark import SHIFT, as_event_time
+from anabranch.limits import WINDOW_SHARDS
+from anabranch.query.sql import quote
+
+
+def in_order(frame: DataFrame, name: str, group: Sequence[TypedColumn], box: OrderedBox, made: StructType) -> DataFrame:
+    """What a box called ``name`` makes of the frame's rows, each group by itself; ``made`` has the columns of that."""
+    hashes = [identity_hash(kind, name, group).alias(kind) for kind in GROUP]
+    rows = frame.select(*hashes, *[quote(column) for column in frame.columns])
+    sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
+    packed = sharded.mapInArrow(pack, PACKED)
+    timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)
+    worked = timed.groupBy(SHARD).transformWithStateInPandas(
+        OrderedRows(box), MADE, outputMode="append", timeMode="EventTime"
+    )
+    return worked.mapInArrow(unpack, made)
+
+
+def typed(frame: DataFrame, names: Sequence[str]) -> list[TypedColumn]:
+    """Columns of a frame with their types, as parts of a hash."""
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    return [(types[name], F.col(quote(name))) for name in names]
