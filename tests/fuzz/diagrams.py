@@ -49,6 +49,7 @@ class _Builder:
             self._sum,
             self._join,
             self._join,
+            self._dedup,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -204,6 +205,13 @@ class _Builder:
         else:
             fraction = self._random.choice((0.1, 0.5, 0.9))
             self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
+
+    def _dedup(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        horizon = self._random.choice(WINDOWS)
+        self._streams.append(stream.dedup([key.name for key in keys], horizon=horizon, name=self._name("dedup")))
 
     def _join(self) -> None:
         """Columns of both sides need different names, so the right side is renamed first."""

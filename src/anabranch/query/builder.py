@@ -24,6 +24,7 @@ from anabranch.query.boxes import (
     Aggregate,
     Arrow,
     Box,
+    Dedup,
     Diagram,
     Drop,
     Filter,
@@ -277,7 +278,7 @@ class Stream:
             name="",
             input=self.arrow,
             columns=_text("columns", columns),
-            by=tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by),
+            by=_names(by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
@@ -297,6 +298,12 @@ class Stream:
             within_us=durations.read("within", within),
         )
         return self.query._add(join, name, durations)[0]
+
+    def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
+        """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""
+        durations = _Durations()
+        dedup = Dedup(name="", input=self.arrow, by=_names(by), horizon_us=durations.read("horizon", horizon))
+        return self.query._add(dedup, name, durations)[0]
 
     def __repr__(self) -> str:
         return f"<stream {self.arrow} of {self.query.name!r}>"
@@ -334,6 +341,10 @@ def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
     return value
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by)
 
 
 def _whole(what: str, value: object) -> int:

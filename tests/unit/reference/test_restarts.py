@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.query.boxes import Arrow, Box, Diagram, Drop, Filter, Map
+from anabranch.query.boxes import Arrow, Box, Dedup, Diagram, Drop, Filter, Map
 from anabranch.query.classes import judge
 from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.network import make_boxes
@@ -33,7 +33,8 @@ TIME_WINDOW = aggregate("box", "a", "count(*) AS n, sum(v) AS v", ("k",), WINDOW
 THREES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3)
 SLIDING = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 1)
 ONES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 1, 1)
-ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES]
+DEDUP = Dedup(name="box", input=Arrow("a"), by=("k",), horizon_us=5 * MS)
+ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES, DEDUP]
 
 Input = list[Tuple]
 inputs = st.lists(st.tuples(st.integers(1, 20), st.sampled_from("xy"), st.integers(0, 3)), min_size=1, max_size=14).map(
@@ -77,7 +78,7 @@ def test_every_class_is_tried() -> None:
         "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1",
     ]  # fmt: skip
     assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW, SLIDING]
-    assert of(OperatorClass.DETERMINISTIC) == [THREES]
+    assert of(OperatorClass.DETERMINISTIC) == [THREES, DEDUP]
     assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
     assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
 
