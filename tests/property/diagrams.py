@@ -93,6 +93,10 @@ def ordered() -> Diagram:
     query.output("once", once)
     query.output("small", once.filter("x < 2", name="small").map("k, x", name="narrow"))
     query.output("once_a_key", once.dedup("k", horizon="1500ms", name="once_a_key"))
+    query.output(
+        "sessions", both.session("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", gap="1500ms", name="sessions")
+    )
+    query.output("visits", a.session("count(x) AS n, min(k) AS k", gap="500ms", name="visits"))
     query.output("again", query.union(once, a, name="again"))  # one input waits for the other's origins
     return query.diagram()
 

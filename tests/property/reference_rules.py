@@ -14,7 +14,7 @@ from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, Summaries
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, Summaries
 from tests.property.mutations import Mutation
 
 WINDOWS = [
@@ -337,6 +337,21 @@ COUNTING = [
 ]
 
 ORDERED = [
+    Mutation("a session ends with its gap", SessionBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a session's time is the end of its gap", SessionBox._reach, "end, tuples)", "tuples[-1].stime, tuples)"),
+    Mutation(
+        "a session hashes its first tuple",
+        SessionBox._reach,
+        "tuples[0].identity_parts",
+        "tuples[-1].identity_parts",
+    ),
+    Mutation(
+        "a gap is one of a group",
+        SessionBox._take,
+        "self._summaries.groups.of(each)",
+        "tuple(None for _ in self._summaries.groups.types)",
+    ),
+    Mutation("after W a Session promises W + 1 us", SessionBox.promises, "watermark_us + 1 if", "watermark_us if"),
     Mutation("a horizon ends", DedupBox._take, ">= self._horizon_us", "> self._horizon_us"),
     Mutation(
         "a tuple that was dropped keeps out nobody",

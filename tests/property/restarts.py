@@ -58,6 +58,7 @@ def every_box(*, long: bool) -> Diagram:
         a.aggregate(_MADE_OF, by="k", window="4s", every="2s", name="sliding"),
         a.aggregate(_MADE_OF, by="k", rows=3, name="threes"),
         a.aggregate(_MADE_OF, by="k", rows=3, every_rows=1, name="from_every_tuple"),
+        a.session(_MADE_OF, by="k", gap="1s", name="session"),
         a.dedup("k", horizon="3s", name="dedup"),
     ]
     if long:

@@ -25,7 +25,7 @@ from anabranch.engine.roots import Finish, Root
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
-from anabranch.engine.windows import apply_aggregate
+from anabranch.engine.windows import apply_aggregate, apply_session
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.query import floats
@@ -39,6 +39,7 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Map,
+    Session,
     Source,
     Step,
     Summing,
@@ -143,6 +144,8 @@ class _Compiler:
                     return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Join():
                     return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Session():
+                    return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Dedup():
                     return Root(apply_dedup(self._arrow(box.input), box))
                 case Source() | Filter() | Map() | Drop() | Union():

@@ -9,7 +9,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from anabranch.engine.deduping import Deduped
-from anabranch.engine.ordered_frame import in_order, typed
+from anabranch.engine.hashing import typed
+from anabranch.engine.ordered_frame import in_order
 from anabranch.engine.windows import spelled
 from anabranch.query.boxes import Dedup
 

@@ -18,6 +18,7 @@ from anabranch.query.boxes import (
     Map,
     Output,
     Schema,
+    Session,
     Source,
     Union,
 )
@@ -44,6 +45,7 @@ __all__ = [
     "Output",
     "Query",
     "Schema",
+    "Session",
     "Source",
     "Stage",
     "Stream",

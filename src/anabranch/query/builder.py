@@ -31,6 +31,7 @@ from anabranch.query.boxes import (
     Join,
     Map,
     Output,
+    Session,
     Source,
     Union,
     kind_name,
@@ -286,6 +287,27 @@ class Stream:
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
+
+    def session(
+        self,
+        columns: str,
+        *,
+        gap: Duration,
+        by: str | Sequence[str] = (),
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group."""
+        durations = _Durations()
+        session = Session(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            gap_us=durations.read("gap", gap),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(session, name, durations)[0]
 
     def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
         """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""

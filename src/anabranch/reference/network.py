@@ -11,7 +11,7 @@ from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox
 from anabranch.reference.ordered import DedupBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
-from anabranch.reference.windows import AggregateBox, CountAggregateBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -46,6 +46,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return CountAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0], scales)
+        case boxes.Session():
+            return SessionBox(box, below[0], reached[0], scales)
         case boxes.Dedup():
             return DedupBox(box, below[0], reached[0])
         case boxes.Source():

@@ -1,4 +1,4 @@
-"""Aggregate: windows of time and of tuples."""
+"""Aggregate and Session: windows of time, of tuples, and between gaps."""
 
 from __future__ import annotations
 
@@ -122,3 +122,31 @@ class CountAggregateBox(OrderedBox):
     def promises(self) -> Promises:
         """Every tuple before the watermark is counted, so the next window ends with one at or after it."""
         return {self._box.name: self.watermark_us}
+
+
+class SessionBox(OrderedBox):
+    """Collect each group's tuples until a gap follows them: no tuple came for as long as the gap is."""
+
+    def __init__(
+        self, box: boxes.Session, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._open: dict[Group, list[Tuple]] = {}
+
+    def _take(self, port: int, each: Tuple) -> Iterable[Tuple]:
+        self._open.setdefault(self._summaries.groups.of(each), []).append(each)
+        return ()
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        ends = {group: tuples[-1].stime + self._box.gap_us for group, tuples in self._open.items()}
+        for group, end in ends.items():
+            if end <= time_us:
+                tuples = self._open.pop(group)
+                yield self._summaries.summary("session", group, tuples[0].identity_parts, end, tuples)
+
+    def promises(self) -> Promises:
+        """Every session whose gap ends at the watermark is out, so the next one ends later."""
+        return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
