@@ -57,6 +57,7 @@ class _Builder:
             self._slide,
             self._xsection,
             self._resample,
+            self._wsort,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -282,6 +283,13 @@ class _Builder:
                 name=self._name("xsection"),
             )
         )
+
+    def _wsort(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        timeout = self._random.choice(GAPS)
+        self._streams += stream.wsort([key.name for key in keys], timeout=timeout, name=self._name("wsort"))
 
     def _dedup(self) -> None:
         stream = self._pick()

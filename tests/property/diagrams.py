@@ -133,6 +133,10 @@ def sliding() -> Diagram:
     )  # fmt: skip
     query.output("lasting", lasting)
     second = b.map("k AS rk, x AS rx, CAST(x AS decimal(4,1)) + f AS rf", name="second")
+    sorted_, late = both.wsort("f, K", timeout="500ms", name="sorted")
+    query.output("sorted_out", sorted_)
+    query.output("late_out", late.filter("x IS NOT NULL", name="late_known"))
+    query.output("late_sums", late.slide("count(*) AS n", by="k", rows=2, name="late_sums"))
     for how in ("linear", "previous", "nearest", "mean"):
         made = a.resample(second, "rx, RF", how=how, within="1s", on="k = rk" if how != "nearest" else None, name=how)
         query.output(f"{how}_out", made)

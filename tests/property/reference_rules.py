@@ -10,7 +10,7 @@ from anabranch.query import graph
 from anabranch.reference import aggregates, box, network
 from anabranch.reference.box import Groups, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
-from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
+from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
@@ -478,4 +478,21 @@ SLIDING = [
     ),
     Mutation("a Resample holds back its distance", ResampleBox.promises, "+ 1 - waits_us", "+ 1"),
     Mutation("a Resample waits for its distance", ResampleBox._reach, "<= time_us", "<= time_us + 1_000_000"),
+    Mutation(
+        "what sorts before leaves along",
+        WSortBox._reach,
+        "if self._place(each) <= self._left",
+        "if each is self._buffer[0]",
+    ),
+    Mutation("a timeout lets leave at its end", WSortBox._reach, "<= time_us", "< time_us"),
+    Mutation("what leaves has the time of the release", WSortBox._reach, "stime=release", "stime=each.stime"),
+    Mutation("what sorts before the last that left is late", WSortBox._take, "self._left is not None and", "False and"),
+    Mutation("NULL sorts first", WSortBox._place, "value is not None,", "value is None,"),
+    Mutation(
+        "equal ones are in canonical order", WSortBox._place, "each.stime, each.origin", "-each.stime, each.origin"
+    ),
+    Mutation(
+        "columns sort in their order", WSortBox._place, "for name in self._by]", "for name in reversed(self._by)]"
+    ),
+    Mutation("a WSort promises the watermark", WSortBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
 ]

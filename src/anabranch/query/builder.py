@@ -38,6 +38,7 @@ from anabranch.query.boxes import (
     Source,
     Tumble,
     Union,
+    WSort,
     XSection,
     kind_name,
 )
@@ -461,6 +462,14 @@ class Stream:
         durations = _Durations()
         dedup = Dedup(name="", input=self.arrow, by=_names(by), horizon_us=durations.read("horizon", horizon))
         return self.query._add(dedup, name, durations)[0]
+
+    def wsort(self, by: str | Sequence[str], *, timeout: Duration, name: str | None = None) -> tuple[Stream, Stream]:
+        """Two streams: tuples in the order of columns ``by``, each ``timeout`` after its time at the latest; and those
+        that came after one that sorts behind them had left."""
+        durations = _Durations()
+        wsort = WSort(name="", input=self.arrow, by=_names(by), timeout_us=durations.read("timeout", timeout))
+        in_order, late = self.query._add(wsort, name, durations)
+        return in_order, late
 
     def __repr__(self) -> str:
         return f"<stream {self.arrow} of {self.query.name!r}>"
