@@ -455,7 +455,12 @@ SLIDING = [
     ),
     Mutation("a Resample hashes the first", ResampleBox._resampled, "each.identity_parts", "[]"),
     Mutation("a Resample is a kind of its own", ResampleBox._resampled, '"resample"', '"latest"'),
-    Mutation("NULL has no value", ResampleBox._value, "if other.values[name] is not None", "if True"),
+    Mutation(
+        "NULL has no value",
+        ResampleBox._value,
+        "if other.values[name] is not None",
+        "if other.values[name] is not None or self._box.how == 'previous'",
+    ),
     Mutation("what is there at the time is not between", _between, "before[0][0] == time", "False"),
     Mutation("a line is straight", _between, "(time - first) / (last - first)", "0.5"),
     Mutation(
