@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import anabranch as ab
 from anabranch.query.boxes import Arrow, Column, Diagram, Schema
 from anabranch.query.floats import float_columns
 from anabranch.query.graph import order
-from anabranch.query.schema import add_outputs
+from anabranch.query.schemas import add_outputs
 from tests.fuzz.expressions import LITERALS, aggregate, predicate, value
 from tests.fuzz.values import VALUES
 
@@ -19,6 +19,7 @@ MOST_BOXES: Final = 8
 MOST_COLUMNS: Final = 6
 TIME: Final = "at"
 WINDOWS: Final = ("1s", "2s", "3s", "5s", "2500ms")
+GAPS: Final = ("1ms", "500ms", "1s", "1500ms")
 WITHIN: Final = ("500ms", "1s", "2s", "1500ms")
 
 
@@ -49,6 +50,14 @@ class _Builder:
             self._sum,
             self._join,
             self._join,
+            self._dedup,
+            self._session,
+            self._latest,
+            self._tumble,
+            self._slide,
+            self._xsection,
+            self._resample,
+            self._wsort,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -205,12 +214,132 @@ class _Builder:
             fraction = self._random.choice((0.1, 0.5, 0.9))
             self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
 
+    def _session(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.session(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                gap=self._random.choice(GAPS),
+                scale=self._scale(made),
+                name=self._name("session"),
+            )
+        )
+
+    def _tumble(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.tumble(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                timeout=self._random.choice((*GAPS, "5s")),  # without one, a run lasts into the next epoch
+                scale=self._scale(made),
+                name=self._name("tumble"),
+            )
+        )
+
+    def _slide(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        window: dict[str, Any] = {"window": self._random.choice(WINDOWS)}
+        advance: dict[str, Any] = {}
+        if self._random.random() < 0.5:
+            window = {"rows": self._random.choice((1, 2, 3, 5))}
+            advance = self._random.choice(({}, {"every": "1s"}, {"every_rows": 2}))
+        elif self._random.random() < 0.3:
+            advance = {"every_rows": self._random.choice((2, 3))}
+        self._streams.append(
+            stream.slide(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                scale=self._scale(made),
+                name=self._name("slide"),
+                **window,
+                **advance,
+            )
+        )
+
+    def _xsection(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.xsection(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                window=self._random.choice(("500ms", "1s", "2s")),
+                every=self._random.choice((None, "1s", "700ms")),
+                expire=self._random.choice((None, "2s", "3500ms")),
+                scale=self._scale(made),
+                name=self._name("xsection"),
+            )
+        )
+
+    def _wsort(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        timeout = self._random.choice(GAPS)
+        self._streams += stream.wsort([key.name for key in keys], timeout=timeout, name=self._name("wsort"))
+
+    def _dedup(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        horizon = self._random.choice(WINDOWS)
+        self._streams.append(stream.dedup([key.name for key in keys], horizon=horizon, name=self._name("dedup")))
+
+    def _latest(self) -> None:
+        left, right = self._pick(), self._renamed(self._pick())
+        pair = _meet(self._random, self._columns(left), self._columns(right))
+        self._streams.append(
+            left.latest(
+                right,
+                on=f"{pair[0].name} = {pair[1].name}" if pair and self._random.random() < 0.8 else None,
+                outer=self._random.random() < 0.5,
+                within=self._random.choice((None, *WITHIN)),
+                name=self._name("latest"),
+            )
+        )
+
+    def _resample(self) -> None:
+        left, right = self._pick(), self._renamed(self._pick())
+        columns = self._columns(right)
+        values = [column.name for column in columns if column.type in ("int", "bigint", "double", "decimal(6,2)")]
+        if not values:
+            self._streams.append(right)
+            return
+        pair = _meet(self._random, self._columns(left), columns)
+        self._streams.append(
+            left.resample(
+                right,
+                self._random.sample(values, self._random.randint(1, len(values))),
+                how=self._random.choice(("linear", "previous", "nearest", "mean")),
+                within=self._random.choice(WITHIN),
+                on=f"{pair[0].name} = {pair[1].name}" if pair and self._random.random() < 0.7 else None,
+                name=self._name("resample"),
+            )
+        )
+
+    def _renamed(self, stream: ab.Stream) -> ab.Stream:
+        """Columns of both sides of a join need different names."""
+        columns = self._columns(stream)
+        chosen = self._random.sample(columns, min(3, len(columns)))
+        made = ", ".join(f"{column.name} AS c{next(self._names)}" for column in chosen)
+        return stream.map(made, name=self._name("map"))
+
     def _join(self) -> None:
-        """Columns of both sides need different names, so the right side is renamed first."""
-        left, right = self._pick(), self._pick()
-        columns, others = self._columns(left), self._columns(right)
-        renamed = {column.name: f"c{next(self._names)}" for column in self._random.sample(others, min(3, len(others)))}
-        right = right.map(", ".join(f"{old} AS {new}" for old, new in renamed.items()), name=self._name("map"))
+        left, right = self._pick(), self._renamed(self._pick())
+        columns = self._columns(left)
         pair = _meet(self._random, columns, self._columns(right))
         both = (*columns, *self._columns(right))
         if pair is None or self._random.random() < 0.15:

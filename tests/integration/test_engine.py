@@ -26,7 +26,7 @@ from anabranch.engine.watermark import control_rows_pass, punctuated
 from anabranch.model import identity
 from anabranch.query.files import load
 from anabranch.query.graph import stages
-from anabranch.query.schema import schemas
+from anabranch.query.schemas import schemas
 from tests.spark import QUICK_JVM, running
 
 pytestmark = pytest.mark.spark

@@ -1,26 +1,28 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS``, ``JOINS`` and ``COUNTING`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED`` and ``SLIDING`` are named after the diagrams that show them.
 """
 
 from __future__ import annotations
 
 from anabranch.model import identity
 from anabranch.query import graph
-from anabranch.reference import aggregates, boxes, network
-from anabranch.reference.boxes import (
+from anabranch.reference import aggregates, box, network
+from anabranch.reference.box import Groups, ReferenceBox
+from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
+from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
+from anabranch.reference.stage import StageReference
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
+from anabranch.reference.tuples import Tuple
+from anabranch.reference.windows import (
     AggregateBox,
     CountAggregateBox,
-    DropBox,
-    FilterBox,
-    JoinBox,
-    MapBox,
-    ReferenceBox,
-    UnionBox,
-    WindowBox,
+    SessionBox,
+    SlideBox,
+    Summaries,
+    TumbleBox,
+    XSectionBox,
 )
-from anabranch.reference.stage import StageReference
-from anabranch.reference.tuples import Tuple
 from tests.property.mutations import Mutation
 
 WINDOWS = [
@@ -117,12 +119,12 @@ WINDOWS = [
         "-((size - time) // every)",
     ),
     Mutation("the end of a window is its stream time", AggregateBox.close, "], end, tuples)", "], start, tuples)"),
-    Mutation("an Aggregate is the origin", WindowBox._summary, "origin=self._box.name", "origin=tuples[0].origin"),
+    Mutation("an Aggregate is the origin", Summaries.named, "origin=self._name", "origin=tuples[0].origin"),
     # Aggregate: identity
-    Mutation("an Aggregate hashes the group", WindowBox._summary, "[*parts, ", "["),
+    Mutation("an Aggregate hashes the group", Summaries.summary, "[*self.groups.parts(group), ", "["),
     Mutation("an Aggregate hashes the window's start", AggregateBox.close, '("bigint", start), ', ""),
     Mutation("an Aggregate hashes the window's end", AggregateBox.close, ', ("bigint", end)]', "]"),
-    Mutation("an Aggregate hashes its name", WindowBox._summary, "kind, self._box.name", 'kind, ""'),
+    Mutation("an Aggregate hashes its name", Summaries.named, "kind, self._name", 'kind, ""'),
     Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
     Mutation(
         "a hash tells that NULL was there", identity.identity_hash, "_hash(_IS_NULL, value)", "_hash(_IS_THERE, value)"
@@ -136,18 +138,18 @@ WINDOWS = [
     ),
     Mutation(
         "NULL is a group of its own",
-        WindowBox._group,
-        "_normal(each.values[name])",
-        '_normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
+        Groups.of,
+        "normal(each.values[name])",
+        'normal({"string": "a", "double": 0.0}[self.types[name]] if each.values[name] is None else each.values[name])',
     ),
     Mutation(
         "minus zero and zero are one group",
-        boxes._normal,
+        box.normal,
         "value + 0.0",
         "(value if str(value) != '-0.0' else -5e-324)",
     ),
-    Mutation("all NaNs are one group", boxes._normal, "math.nan if", "value if"),
-    Mutation("keys keep their case", boxes._normal, "return value\n", "return value and str.lower(value)\n"),
+    Mutation("all NaNs are one group", box.normal, "math.nan if", "value if"),
+    Mutation("keys keep their case", box.normal, "return value\n", "return value and str.lower(value)\n"),
     # Aggregate: columns
     Mutation("count(x) leaves NULL out", aggregates._count, "if compiled else", "if False else"),
     Mutation("a sum of nothing is NULL", aggregates._or_null, "if values else None", "if values else 0"),
@@ -156,7 +158,7 @@ WINDOWS = [
     Mutation("windows stay open before their end", AggregateBox.close, "window[1] <= self", "window[0] <= self"),
     Mutation("after W an Aggregate promises W + 1 us", AggregateBox.promises, "watermark_us + 1 if", "watermark_us if"),
     Mutation("an Aggregate promises nothing at W = 0", AggregateBox.promises, " if self.watermark_us else 0", ""),
-    Mutation("windows close in whole milliseconds", WindowBox.punctuate, " // 1_000 * 1_000", ""),
+    Mutation("windows close in whole milliseconds", AggregateBox.punctuate, " // 1_000 * 1_000", ""),
     Mutation("the slowest origin of an input holds it", ReferenceBox._smallest, "min(", "max("),
     Mutation(
         "an origin that promised nothing holds an input",
@@ -168,7 +170,7 @@ WINDOWS = [
     Mutation(
         "windows hear of a punctuation one batch late",
         StageReference._work,
-        "self._late_promises if isinstance(box, Aggregate) else promises",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
         "promises",
     ),
     Mutation(
@@ -200,8 +202,8 @@ WINDOWS = [
     Mutation(
         "what never waits promises at once",
         StageReference._work,
-        "if isinstance(box, Aggregate) else promises",
-        "or {}",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
+        "self._late_promises",
     ),
 ]
 
@@ -258,8 +260,8 @@ JOINS = [
     Mutation(
         "a Join promises at once",
         StageReference._work,
-        "if isinstance(box, Aggregate) else promises",
-        "or {}",
+        "promises if catalog.waits_us(box) is None else self._late_promises",
+        "self._late_promises",
     ),
     Mutation(
         "a batch's tuples come before its punctuations",
@@ -295,42 +297,40 @@ JOINS = [
 ]
 
 COUNTING = [
-    Mutation("a window has its own size", CountAggregateBox._count, "== size:", "== size - 1:"),
+    Mutation("a window has its own size", CountAggregateBox._take, "== size:", "== size - 1:"),
     Mutation(
         "windows of tuples advance by their own step",
-        CountAggregateBox._count,
+        CountAggregateBox._take,
         "self._box.count_window",
         "self._box.count_window[:1] * 2",
     ),
     Mutation(
         "a window begins with the first tuple",
-        CountAggregateBox._count,
+        CountAggregateBox._take,
         "self._counts[group]\n",
         "self._counts[group] + 1\n",
     ),
     Mutation(
         "a group counts for itself",
-        CountAggregateBox._count,
-        "group = self._group(each)",
-        "group = self._group(each)[:0] + tuple(None for _ in self._keys)",
+        CountAggregateBox._take,
+        "group = self._summaries.groups.of(each)",
+        "group = tuple(None for _ in self._summaries.groups.types)",
     ),
-    Mutation("tuples count in the order of time", CountAggregateBox.close, "(each.stime, each.origin", "(each.origin"),
-    Mutation("then in the order of origins", CountAggregateBox.close, "each.origin, each.tid", "each.tid"),
-    Mutation(
-        "then in the order of their numbers", CountAggregateBox.close, "each.origin, each.tid", "each.origin, -each.tid"
-    ),
+    Mutation("tuples count in the order of time", _canonical, "each.stime, -port", "-port"),
+    Mutation("then in the order of origins", _canonical, "each.origin, each.tid", "each.tid"),
+    Mutation("then in the order of their numbers", _canonical, "each.origin, each.tid", "each.origin, -each.tid"),
     Mutation(
         "only tuples below the watermark count",
-        CountAggregateBox.close,
-        "if each.stime < self",
-        "if each.stime <= self",
+        OrderedBox.close,
+        "if each[1].stime < self",
+        "if each[1].stime <= self",
     ),
     Mutation(
-        "a window's time is that of its last tuple", CountAggregateBox._count, "tuples[-1].stime", "tuples[0].stime"
+        "a window's time is that of its last tuple", CountAggregateBox._take, "tuples[-1].stime", "tuples[0].stime"
     ),
-    Mutation("a window hashes its first tuple", CountAggregateBox._count, "[*tuples[0].identity_parts, *", "[*"),
-    Mutation("a window hashes its last tuple", CountAggregateBox._count, ", *tuples[-1].identity_parts]", "]"),
-    Mutation("counting is a kind of its own", CountAggregateBox._count, '"count"', '"window"'),
+    Mutation("a window hashes its first tuple", CountAggregateBox._take, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", CountAggregateBox._take, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", CountAggregateBox._take, '"count"', '"window"'),
     Mutation(
         "an Aggregate that counts promises the watermark",
         CountAggregateBox.promises,
@@ -342,4 +342,162 @@ COUNTING = [
     Mutation("a Drop drops the lowest hashes", DropBox._drops, "1 << 64) <", "1 << 64) >="),
     Mutation("a predicate that is NULL drops nothing", DropBox._drops, "is True", "is not False"),
     Mutation("a Drop passes promises on", DropBox.promises, "dict(self._promised[0])", "{}"),
+]
+
+ORDERED = [
+    Mutation("a run ends when the value changes", TumbleBox._take, "!= value(each)", "== value(each)"),
+    Mutation("a run's time is that of what ends it", TumbleBox._take, "each.stime", "self._run[-1].stime"),
+    Mutation("a run hashes its first tuple", TumbleBox._close, "run[0].identity_parts", "run[-1].identity_parts"),
+    Mutation("a Tumble is a kind of its own", TumbleBox._close, '"tumble"', '"count"'),
+    Mutation("a timeout counts from the first", TumbleBox._reach, "self._run[0].stime", "self._run[-1].stime"),
+    Mutation("a timeout is over at its end", TumbleBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a timeout's time is its end", TumbleBox._reach, "self._close(end)", "self._close(time_us)"),
+    Mutation("a Tumble promises the watermark", TumbleBox.promises, "self.watermark_us}", "self.watermark_us + 1}"),
+    Mutation("timeouts are over at the watermark", OrderedBox.close, ", *self._reach(self.watermark_us)]", "]"),
+    Mutation("a partner is not later", _canonical, "each.stime, -port,", "-port, each.stime,"),
+    Mutation("a partner may be as late as itself", _canonical, "-port,", "port,"),
+    Mutation(
+        "the newest partner counts", LatestBox._take, "self._newest[key] = each", "self._newest.setdefault(key, each)"
+    ),
+    Mutation("a partner has the same key", LatestBox._take, "key = self._keys[port].of(each)", "key = (1,)"),
+    Mutation("NULL finds nothing", LatestBox._take, " if None not in key else None", ""),
+    Mutation("a partner is too old at once", LatestBox._take, "< self._box.within_us", "<= self._box.within_us"),
+    Mutation("a partner is too old at some time", LatestBox._take, "self._box.within_us is not None", "False"),
+    Mutation("without a partner there is no tuple", LatestBox._take, " or self._box.outer", " or True"),
+    Mutation("with outer there is one", LatestBox._take, " or self._box.outer", ""),
+    Mutation("it has the time of the first", LatestBox._take, "stime=each.stime", "stime=(partner or each).stime"),
+    Mutation("it hashes the first", LatestBox._take, "each.identity_parts", "(partner or each).identity_parts"),
+    Mutation("a Latest is a kind of its own", LatestBox._take, '"latest", self', '"join", self'),
+    Mutation("a Latest is the origin", LatestBox._take, "origin=self._box.name", "origin=each.origin"),
+    Mutation("a Latest promises the watermark", LatestBox.promises, "self.watermark_us}", "self.watermark_us + 1}"),
+    Mutation(
+        "the slower input holds a Latest",
+        OrderedBox.punctuate,
+        "min(self._smallest(each) for each in range(len(self._promised)))",
+        "self._smallest(port)",
+    ),
+    Mutation("a session ends with its gap", SessionBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a session's time is the end of its gap", SessionBox._reach, "end, tuples)", "tuples[-1].stime, tuples)"),
+    Mutation(
+        "a session hashes its first tuple",
+        SessionBox._reach,
+        "tuples[0].identity_parts",
+        "tuples[-1].identity_parts",
+    ),
+    Mutation(
+        "a gap is one of a group",
+        SessionBox._take,
+        "self._summaries.groups.of(each)",
+        "tuple(None for _ in self._summaries.groups.types)",
+    ),
+    Mutation("after W a Session promises W + 1 us", SessionBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation("a horizon ends", DedupBox._take, ">= self._horizon_us", "> self._horizon_us"),
+    Mutation(
+        "a tuple that was dropped keeps out nobody",
+        DedupBox._take,
+        "passed = self._passed.get(key)",
+        "passed, self._passed[key] = self._passed.get(key), each.stime",
+    ),
+    Mutation("a key keeps out its own", DedupBox._take, "key = self._groups.of(each)", "key = ()"),
+    Mutation("a Dedup promises the watermark", DedupBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
+    Mutation("a Dedup keeps origins", DedupBox.promises, "dict.fromkeys(self._promised[0],", "dict.fromkeys(['once'],"),
+    Mutation("a Union waits for the input that waits", UnionBox.promises, "min(promised", "max(promised"),
+]
+
+SLIDING = [
+    Mutation(
+        "a section's window begins",
+        XSectionBox._reach,
+        "each.stime >= moment - self._box.window_us",
+        "each.stime > moment - self._box.window_us",
+    ),
+    Mutation("a section hashes its moment", XSectionBox._reach, '[("bigint", moment)]', "[]"),
+    Mutation("a section's time is its moment", XSectionBox._reach, "moment, window)", "tuples[-1].stime, window)"),
+    Mutation("a section is a kind of its own", XSectionBox._reach, '"xsection"', '"slide"'),
+    Mutation(
+        "a group lives for a while",
+        XSectionBox._moments,
+        "tuples[-1].stime + self._box.expire_us",
+        "tuples[-1].stime + self._box.window_us",
+    ),
+    Mutation("a group lives to the end", XSectionBox._moments, "until // every + 1", "(until - 1) // every + 1"),
+    Mutation("a group lives after its first tuple", XSectionBox._moments, "after // every + 1", "-(-after // every)"),
+    Mutation("after W sections promise W + 1 us", XSectionBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation(
+        "a result is over the last tuples", SlideBox._summary, "tuples[-self._box.rows :]", "tuples[: self._box.rows]"
+    ),
+    Mutation(
+        "a result has its own tuple",
+        SlideBox._summary,
+        "tuples = self._tuples[group]",
+        "tuples = self._tuples[group][:-1]",
+    ),
+    Mutation("a while ends", SlideBox._summary, "each.stime > stime", "each.stime >= stime"),
+    Mutation("every so many tuples of a group", SlideBox._take, "% self._box.step == 0", "% self._box.step == 1"),
+    Mutation("a result hashes its tuple", SlideBox._take, "each.identity_parts", "tuples[0].identity_parts"),
+    Mutation("a result has the time of its tuple", SlideBox._take, "each.stime)", "tuples[0].stime)"),
+    Mutation("a moment is after its tuples", SlideBox._take, "self._box.every_us + 1)", "self._box.every_us)"),
+    Mutation("a moment's result has its time", SlideBox._reach, "parts, moment)", "parts, time_us)"),
+    Mutation("a moment hashes the group", SlideBox._reach, "*self._summaries.groups.parts(group), ", ""),
+    Mutation("a moment hashes itself", SlideBox._reach, ', ("bigint", moment)]', "]"),
+    Mutation("without a new tuple no moment has a result", SlideBox._reach, "del self._moments[group]", "pass"),
+    Mutation("a Slide is a kind of its own", SlideBox._summary, '"slide"', '"count"'),
+    Mutation("after W moments promise W + 1 us", SlideBox.promises, "after = 1 if", "after = 0 if"),
+    Mutation(
+        "a Slide promises the watermark", SlideBox.promises, "self.watermark_us else 0", "self.watermark_us else 1"
+    ),
+    Mutation("what counts is near", ResampleBox._resampled, "< self._box.within_us", "<= self._box.within_us"),
+    Mutation(
+        "what counts has the same key",
+        ResampleBox._resampled,
+        "self._seconds.get(key, [])",
+        "[*self._seconds.values()][0]",
+    ),
+    Mutation("a Resample hashes the first", ResampleBox._resampled, "each.identity_parts", "[]"),
+    Mutation("a Resample is a kind of its own", ResampleBox._resampled, '"resample"', '"latest"'),
+    Mutation(
+        "NULL has no value",
+        ResampleBox._value,
+        "if other.values[name] is not None",
+        "if other.values[name] is not None or self._box.how == 'previous'",
+    ),
+    Mutation("what is there at the time is not between", _between, "before[0][0] == time", "False"),
+    Mutation("a line is straight", _between, "(time - first) / (last - first)", "0.5"),
+    Mutation(
+        "a mean is of all",
+        ResampleBox._value,
+        "for _, value in values], SUM_SCALE",
+        "for _, value in before], SUM_SCALE",
+    ),
+    Mutation(
+        "of two that are as near, the earlier counts",
+        ResampleBox._value,
+        "<= after[0][0] - time",
+        "< after[0][0] - time",
+    ),
+    Mutation(
+        "the last before counts",
+        ResampleBox._value,
+        'case "previous":\n            return before[-1]',
+        'case "previous":\n            return before[0]',
+    ),
+    Mutation("a Resample holds back its distance", ResampleBox.promises, "+ 1 - waits_us", "+ 1"),
+    Mutation("a Resample waits for its distance", ResampleBox._reach, "<= time_us", "<= time_us + 1_000_000"),
+    Mutation(
+        "what sorts before leaves along",
+        WSortBox._reach,
+        "if self._place(each) <= self._left",
+        "if each is self._buffer[0]",
+    ),
+    Mutation("a timeout lets leave at its end", WSortBox._reach, "<= time_us", "< time_us"),
+    Mutation("what leaves has the time of the release", WSortBox._reach, "stime=release", "stime=each.stime"),
+    Mutation("what sorts before the last that left is late", WSortBox._take, "self._left is not None and", "False and"),
+    Mutation("NULL sorts first", WSortBox._place, "value is not None,", "value is None,"),
+    Mutation(
+        "equal ones are in canonical order", WSortBox._place, "each.stime, each.origin", "-each.stime, each.origin"
+    ),
+    Mutation(
+        "columns sort in their order", WSortBox._place, "for name in self._by]", "for name in reversed(self._by)]"
+    ),
+    Mutation("a WSort promises the watermark", WSortBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
 ]

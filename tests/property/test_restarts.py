@@ -17,7 +17,8 @@ import pyarrow as pa
 import pytest
 
 from anabranch.query.boxes import Box
-from anabranch.query.classes import OperatorClass, Order, judge
+from anabranch.query.classes import judge
+from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.tuples import Tuple
 from tests.property.restarts import Runs, boxes_with_outputs, broken, every_box, output_of, random_restarts, script
 from tests.recording import read_again, record

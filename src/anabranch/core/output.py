@@ -1,7 +1,8 @@
 """What a stage may promise on its output after a batch (racing paper, section 3.4).
 
-Boxes that never wait pass on what their inputs promised at the batch's end offsets; an Aggregate emits what the batch's
-watermark closed, so its promise follows from that watermark. Knows only the diagram and the promises.
+Boxes that never wait pass on what their inputs promised at the batch's end offsets; what waits for the watermark emits
+what the batch's watermark allows, so its promise follows from that watermark. How far behind or ahead of it the promise
+is, the kind of box says. Knows only the diagram and the promises.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anabranch.model.punctuation import Punctuations, merge_min
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Join, Maker, Source
+from anabranch.query import catalog
+from anabranch.query.boxes import Arrow, Diagram, Maker, Source, Stateful
 from anabranch.query.graph import origins, stream_of
 
 
@@ -30,22 +32,18 @@ def _of_root(diagram: Diagram, root: Arrow, inputs: Mapping[str, Punctuations], 
     """Every origin that reaches the root is in the map: one that promised nothing holds the others at 0."""
     if stream_of(diagram, root) in inputs:
         return _of_arrow(diagram, root, inputs)
-    match diagram.box(root.box):
-        case Aggregate(rows=int(), name=name):
-            # All tuples before the watermark are worked off; the next window ends with one at or after it.
-            return {name: watermark_us}
-        case Aggregate(name=name):
-            # All windows that end at or before the watermark are out; a later one ends at least one unit after it.
-            return {name: watermark_us + 1 if watermark_us > 0 else 0}
-        case Join(name=name) as join:
-            sides = (_of_arrow(diagram, arrow, inputs) for arrow in join.inputs)
-            return {name: min(min(side.values(), default=0) for side in sides)}
-        case _:
-            return _of_arrow(diagram, root, inputs)
+    box = diagram.box(root.box)
+    after_us = catalog.waits_us(box)
+    if after_us is not None:
+        return dict.fromkeys(origins(diagram, root), max(0, watermark_us + after_us) if watermark_us > 0 else 0)
+    if isinstance(box, Maker):
+        sides = (_of_arrow(diagram, arrow, inputs) for arrow in box.inputs)
+        return {box.name: min(min(side.values(), default=0) for side in sides)}
+    return _of_arrow(diagram, root, inputs)
 
 
 def _of_arrow(diagram: Diagram, arrow: Arrow, inputs: Mapping[str, Punctuations]) -> dict[str, int]:
     box, stream = diagram.box(arrow.box), stream_of(diagram, arrow)
-    if stream in inputs or isinstance(box, Source | Maker):
+    if stream in inputs or isinstance(box, Source | Stateful):
         return {origin: inputs[stream].get(origin, 0) for origin in origins(diagram, arrow)}
     return merge_min(_of_arrow(diagram, below, inputs) for below in box.inputs)

@@ -10,30 +10,52 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import assert_never
 
 import pyarrow as pa
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
-from anabranch.engine.count_windows import counted, summing
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
+from anabranch.engine.keepers import apply_dedup, apply_wsort
+from anabranch.engine.ordered_joins import apply_latest, apply_resample
+from anabranch.engine.roots import Finish, Root
+from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
-from anabranch.engine.windows import apply_aggregate
+from anabranch.engine.windows import apply_aggregate, apply_session
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.query import floats
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Step, Union
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Dedup,
+    Diagram,
+    Drop,
+    Filter,
+    Join,
+    Latest,
+    Map,
+    Resample,
+    Session,
+    Slide,
+    Source,
+    Step,
+    Summing,
+    Tumble,
+    Union,
+    WSort,
+    XSection,
+)
 from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
 
 Journals = Callable[[str], DataFrame]
 """Gives the raw journal of a stream: the mark, if the stage waits, the row header, and the data columns."""
-
-
-Finish = Callable[[DataFrame], DataFrame]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,24 +95,19 @@ class _Compiler:
 
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
-        if self._waits and isinstance(self._root, Aggregate) and self._root.counts:
-            return self._compile_counting(self._root, chains)
         root = self._build_root()
-        return CompiledStage(self._stage, self._hung(root, chains), chains, self._schemas(root, chains))
-
-    def _compile_counting(self, box: Aggregate, chains: tuple[Chain, ...]) -> CompiledStage:
-        """Rows come out of Spark's stream with their windows; they are summed up when the batch is there."""
-        with self._naming(box):
-            rows = counted(self._arrow(box.input), box, self._origins)
-            summaries = summing(rows, box, self._origins, self._scales(box))
-            made = summaries(empty_batch(rows))
+        if root.finish is None:
+            return CompiledStage(self._stage, self._hung(root.frame, chains), chains, self._schemas(root.frame, chains))
+        finish_root = root.finish
+        with self._naming(self._root):
+            made = finish_root(empty_batch(root.frame))
 
         def finish(batch: DataFrame) -> DataFrame:
-            return self._hung(summaries(batch), chains)
+            return self._hung(finish_root(batch), chains)
 
-        return CompiledStage(self._stage, rows, chains, self._schemas(made, chains), finish)
+        return CompiledStage(self._stage, root.frame, chains, self._schemas(made, chains), finish)
 
-    def _scales(self, box: Aggregate) -> Scales:
+    def _scales(self, box: Summing) -> Scales:
         return floats.exact_scales(self._diagram).get(box.name, {})
 
     def _steps_to(self, target: Target) -> Iterator[tuple[Step, int]]:
@@ -122,15 +139,38 @@ class _Compiler:
         with self._naming(last):
             return arrow_schema((field.name, field.dataType.simpleString()) for field in fields)
 
-    def _build_root(self) -> DataFrame:
-        with self._naming(self._root):
-            match self._root:
-                case Aggregate() as box if self._waits:
-                    return apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box))
-                case Join() as box if self._waits:
-                    return apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins)
+    def _build_root(self) -> Root:
+        box = self._root
+        if not self._waits:
+            return Root(self._arrow(Arrow(self._stage.root, self._stage.port)))
+        with self._naming(box):
+            match box:
+                case Aggregate(rows=int()):
+                    return count_windows(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Aggregate():
+                    return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
+                case Join():
+                    return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Session():
+                    return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
+                case Tumble():
+                    return tumble(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Slide():
+                    return slide(self._arrow(box.input), box, self._origins, self._scales(box))
+                case XSection():
+                    return cross_section(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Latest():
+                    return Root(apply_latest(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Resample():
+                    return Root(apply_resample(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Dedup():
+                    return Root(apply_dedup(self._arrow(box.input), box))
+                case WSort():
+                    return Root(apply_wsort(self._arrow(box.input), box, self._stage.port))
+                case Source() | Filter() | Map() | Drop() | Union():
+                    raise TypeError(f"{box.name} keeps no state")
                 case _:
-                    return self._arrow(Arrow(self._stage.root, self._stage.port))
+                    assert_never(box)
 
     def _arrow(self, arrow: Arrow) -> DataFrame:
         """The tuples of an arrow below the root: inlined down to the streams that this stage reads."""

@@ -20,7 +20,8 @@ from pyspark.sql.streaming import StreamingQuery
 
 from anabranch.engine import jvm
 from anabranch.errors import EngineError
-from anabranch.query.boxes import Diagram, sql_of
+from anabranch.query.boxes import Diagram
+from anabranch.query.catalog import sql_of
 from anabranch.query.graph import Stage, boxes_of
 
 for _name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):

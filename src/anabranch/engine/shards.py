@@ -1,12 +1,12 @@
-"""What an Aggregate that counts keeps between batches: shards of its groups, and the parts of a shard.
+"""What a box that depends on order keeps between batches: shards of its groups, and the parts of a shard.
 
 A shard is a share of the groups, a key of Spark's state. What it keeps is rows: those that the punctuation has not
-reached, and of each group those that windows under way need. The first of these always begins a window, so no counter
-is kept, and nothing is left of a group whose rows are all used up.
+reached, and those that the box wants to see again. A box has no other state, so nothing is left of a group of which no
+rows are kept.
 
 Each access to state is a trip over a socket, and a value is written as a whole. So the rows of a shard are divided by
 group into parts of a bounded size, more of them as there are more rows: a batch reads and writes only those parts that
-have new rows, or rows that the punctuation has passed. A summary tells which these are.
+have new rows, or something to do at this watermark. A summary tells which these are.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues
 from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
-from anabranch.engine.counting import GROUP, ROWS, Integers, decode, encode, numbers, put_into_windows
+from anabranch.engine.ordered import NEVER, OrderedBox, work_off
+from anabranch.engine.packing import GROUP, ROWS, decode, encode, numbers
+from anabranch.errors import check
 from anabranch.limits import SEGMENT_ROWS, WINDOW_PART_BYTES, WINDOW_PARTS
-from anabranch.model.header import STIME
 from anabranch.model.times import MS
 
 MADE: Final = f"{ROWS} binary"
@@ -34,7 +35,6 @@ _PART: Final = StructType().add("part", IntegerType())
 _PART_ROWS: Final = StructType().add("rows", BinaryType())
 """As types, not as text: that would be sent to the JVM to be read, by every task."""
 
-_NEVER: Final = np.iinfo(np.int64).max
 _SHRINK: Final = 8
 """Parts are put together when they could be so many times larger: far from where they are divided."""
 
@@ -52,36 +52,40 @@ class PartStore(Protocol):
 class Shard:
     """The rows of one shard. ``summary`` is None for one that has none."""
 
-    def __init__(self, store: PartStore, summary: bytes | None, size: int, every: int) -> None:
+    def __init__(self, store: PartStore, summary: bytes | None, box: OrderedBox) -> None:
         self._store = store
-        self._size = size
-        self._every = every
-        read = np.array([[0], [_NEVER]]) if summary is None else np.frombuffer(summary, np.int64).reshape(2, -1).copy()
-        self._bytes: Integers = read[0]
-        self._waits: Integers = read[1]
-        """Per part, its bytes, and the time of the earliest row that waits for the punctuation."""
+        self._box = box
+        read = np.array([0, 0, NEVER]) if summary is None else np.frombuffer(summary, np.int64)
+        check(len(read) % 2 == 1, "The state of a box was written by another version: start it on a new directory.")
+        self._since_us = int(read[0])
+        """The watermark of the last visit: all rows below it have been handed to the box."""
+        self._bytes, self._wakes = read[1:].reshape(2, -1).copy()
+        """Per part, its bytes, and the smallest watermark at which there is something to do."""
 
     @property
     def summary(self) -> bytes | None:
-        return np.stack([self._bytes, self._waits]).tobytes() if self._bytes.any() else None
+        if not self._bytes.any():
+            return None
+        return np.concatenate([[self._since_us], self._bytes, self._wakes]).tobytes()
 
     @property
-    def waits_for_us(self) -> int | None:
-        """The earliest time that the punctuation must pass before there is anything to do."""
-        earliest = int(self._waits.min())
-        return None if earliest == _NEVER else earliest
+    def wake_us(self) -> int | None:
+        """The smallest watermark at which there is anything to do without new rows."""
+        earliest = int(self._wakes.min())
+        return None if earliest == NEVER else earliest
 
     def visit(self, new: list[pa.RecordBatch], watermark_us: int) -> list[pa.RecordBatch]:
-        """Takes new rows, and gives those of the windows that are full below the watermark."""
+        """Takes new rows, and gives what the box makes of those below the watermark."""
         divided = self._divided(pa.concat_batches(new)) if new else {}
-        due = np.flatnonzero(self._waits < watermark_us)
+        due = np.flatnonzero(self._wakes <= watermark_us)
         made = []
         for part in sorted({*divided, *due.tolist()}):
             rows = pa.concat_batches([*self._kept(part), *divided.get(part, ())])
-            full, left = put_into_windows(rows, watermark_us, self._size, self._every)
-            self._keep(part, left, watermark_us)
-            made.append(full)
-        self._fit(watermark_us)
+            out, left, wake_us = work_off(self._box, rows, self._since_us, watermark_us)
+            self._keep(part, left, wake_us)
+            made.append(out)
+        self._since_us = watermark_us  # also of parts that had nothing to do: no row of theirs waits below it
+        self._fit()
         return made
 
     def _divided(self, rows: pa.RecordBatch) -> dict[int, tuple[pa.RecordBatch]]:
@@ -98,13 +102,12 @@ class Shard:
         if self._bytes[part]:
             yield decode(self._store.get(part))
 
-    def _keep(self, part: int, rows: pa.RecordBatch, watermark_us: int) -> None:
+    def _keep(self, part: int, rows: pa.RecordBatch, wake_us: int) -> None:
         if rows.num_rows:
             data = encode(rows)
             self._store.put(part, data)
-            times = numbers(rows, STIME)
             self._bytes[part] = len(data)
-            self._waits[part] = times[times >= watermark_us].min(initial=_NEVER)
+            self._wakes[part] = wake_us
         else:
             self._drop(part)
 
@@ -112,11 +115,14 @@ class Shard:
         if self._bytes[part]:
             self._store.remove(part)
         self._bytes[part] = 0
-        self._waits[part] = _NEVER
+        self._wakes[part] = NEVER
 
-    def _fit(self, watermark_us: int) -> None:
-        """Divides the rows into more parts, or fewer, when there are many more of them, or many less."""
-        before, held = len(self._bytes), int(self._bytes.sum())
+    def _fit(self) -> None:
+        """Divides the rows into more parts, or fewer, when there are many more of them, or many less.
+
+        When a part of them has something to do is not known then, but not before any of them had.
+        """
+        before, held, wake_us = len(self._bytes), int(self._bytes.sum()), int(self._wakes.min())
         count = before
         while held > count * WINDOW_PART_BYTES and count < WINDOW_PARTS:
             count *= 2
@@ -127,20 +133,19 @@ class Shard:
         kept = [rows for part in range(before) for rows in self._kept(part)]
         for part in range(before):
             self._drop(part)
-        self._bytes, self._waits = np.zeros(count, np.int64), np.full(count, _NEVER)
+        self._bytes, self._wakes = np.zeros(count, np.int64), np.full(count, NEVER)
         for part, (rows,) in self._divided(pa.concat_batches(kept)).items() if kept else ():
-            self._keep(part, rows, watermark_us)
+            self._keep(part, rows, wake_us)
 
 
-class CountWindows(StatefulProcessor):
-    """Spark's side of it: one shard at a time, visited when it has new rows or the punctuation has passed old ones.
+class OrderedRows(StatefulProcessor):
+    """Spark's side of it: one shard at a time, visited when it has new rows or the watermark gives it something to do.
 
     In a batch Spark calls it with new rows first, and then for the timers that the watermark has passed.
     """
 
-    def __init__(self, size: int, every: int) -> None:
-        self._size = size
-        self._every = every
+    def __init__(self, box: OrderedBox) -> None:
+        self._box = box
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -169,7 +174,7 @@ class CountWindows(StatefulProcessor):
 
     def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
         summary, timer_ms = self._summary.get() or (None, None)
-        shard = Shard(_SparkParts(self._rows), summary, self._size, self._every)
+        shard = Shard(_SparkParts(self._rows), summary, self._box)
         made = shard.visit(new, watermark_ms * MS)
         self._remember(shard, timer_ms)
         rows = pa.concat_batches(made) if made else ()
@@ -177,13 +182,13 @@ class CountWindows(StatefulProcessor):
             yield pd.DataFrame({ROWS: [encode(rows[start : start + SEGMENT_ROWS])]})
 
     def _remember(self, shard: Shard, timer_ms: int | None) -> None:
-        """Keeps the summary, and asks to be woken when the watermark has passed the earliest row that waits."""
+        """Keeps the summary, and asks to be woken at the watermark at which there is something to do."""
         summary = shard.summary
         if summary is None:
             self._summary.clear()
             return
-        if shard.waits_for_us is not None:
-            wanted = shard.waits_for_us // MS + 1  # Spark wakes it when the watermark is there, not only when past it
+        if shard.wake_us is not None:
+            wanted = -(-shard.wake_us // MS)  # Spark wakes it when the watermark is there, not only when past it
             if wanted != timer_ms:
                 self._handle.registerTimer(wanted)
                 timer_ms = wanted

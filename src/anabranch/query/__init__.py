@@ -10,21 +10,30 @@ from anabranch.query.boxes import (
     Arrow,
     Box,
     Column,
+    Dedup,
     Diagram,
     Drop,
     Filter,
     Join,
+    Latest,
     Map,
     Output,
+    Resample,
     Schema,
+    Session,
+    Slide,
     Source,
+    Tumble,
     Union,
+    WSort,
+    XSection,
 )
 from anabranch.query.builder import Query, Stream
 from anabranch.query.draw import as_mermaid, as_text
 from anabranch.query.files import load
 from anabranch.query.graph import Stage, Target, all_origins, origins, sources_of, stages, union_hashes
-from anabranch.query.schema import format_schema, parse_schema, schemas
+from anabranch.query.schema import format_schema, parse_schema
+from anabranch.query.schemas import schemas
 from anabranch.query.text import diagram_from_dict, diagram_to_dict
 from anabranch.query.validate import validate
 
@@ -33,19 +42,27 @@ __all__ = [
     "Arrow",
     "Box",
     "Column",
+    "Dedup",
     "Diagram",
     "Drop",
     "Filter",
     "Join",
+    "Latest",
     "Map",
     "Output",
     "Query",
+    "Resample",
     "Schema",
+    "Session",
+    "Slide",
     "Source",
     "Stage",
     "Stream",
     "Target",
+    "Tumble",
     "Union",
+    "WSort",
+    "XSection",
     "all_origins",
     "as_mermaid",
     "as_text",

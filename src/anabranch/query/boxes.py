@@ -7,6 +7,7 @@ here checks anything: ``validate`` does, so that a diagram with ten mistakes can
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from anabranch.model.names import OWNED_LANE, lane_origin
 from anabranch.query.connectors import Feed, Writer
@@ -155,6 +156,90 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One tuple per group and session: tuples of which each is less than ``gap`` after the one before it."""
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    gap_us: int
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tumble:
+    """One tuple per run of tuples with equal columns ``by``, in canonical order of the whole input.
+
+    A run ends when a tuple with other values comes, or when ``timeout`` has passed since its first tuple.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    timeout_us: int | None = None
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """One tuple per tuple, over the last ``rows`` tuples of its group, or over those of the last ``window``.
+
+    Only every ``every_rows``-th tuple of a group has one; with ``every``, there is one at each multiple of it before
+    which a tuple of the group has come.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    rows: int | None = None
+    window_us: int | None = None
+    every_rows: int | None = None
+    every_us: int | None = None
+    scale: int | None = None
+
+    @property
+    def step(self) -> int:
+        """After how many tuples of a group there is a result, where tuples decide it."""
+        return self.every_rows or 1
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XSection:
+    """One tuple per live group at every multiple of ``every``, over the tuples of the ``window`` before it.
+
+    A group lives while its last tuple is no more than ``expire`` old, also where the window has none of its tuples.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    window_us: int
+    every_us: int
+    expire_us: int
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """One tuple per pair with ``|t1 - t2| < within`` for which ``on`` holds."""
 
@@ -169,28 +254,113 @@ class Join:
         return (self.left, self.right)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """One tuple per tuple of the left: with the newest of the right that is not later and for which ``on`` holds.
+
+    ``on`` is equalities between columns of both sides; without it there is one newest of all. A tuple of the right that
+    is ``within`` old or older does not count. Without a partner, a tuple of the left is gone, or with ``outer`` has
+    NULL in the right's columns.
+    """
+
+    name: str
+    left: Arrow
+    right: Arrow
+    on: str | None = None
+    outer: bool = False
+    within_us: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resample:
+    """One tuple per tuple of the left, with what the right's ``columns`` are at its time.
+
+    ``how`` makes a value of those of the right's tuples that are less than ``within`` before or after, and for which
+    ``on`` holds, equalities between columns of both sides. Where there are none, it is NULL.
+    """
+
+    name: str
+    left: Arrow
+    right: Arrow
+    columns: tuple[str, ...]
+    how: str
+    within_us: int
+    on: str | None = None
+
+    @property
+    def waits_for_us(self) -> int:
+        """How long after a tuple of the left one may come that counts for it."""
+        return 0 if self.how == "previous" else self.within_us
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dedup:
+    """Tuples pass, but for those of a key of which another passed less than ``horizon`` before, in canonical order."""
+
+    name: str
+    input: Arrow
+    by: tuple[str, ...]
+    horizon_us: int
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WSort:
+    """Tuples in the order of the columns ``by``, as far as ``timeout`` lets them wait for each other.
+
+    A tuple leaves no later than ``timeout`` after its own time, with all that sort before it, and has the time of that
+    release. One that comes when another that sorts after it has left goes to port 1.
+    """
+
+    name: str
+    input: Arrow
+    by: tuple[str, ...]
+    timeout_us: int
+
+    ports: ClassVar[int] = 2
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
 Step = Filter | Map | Drop
 """Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
 
-Maker = Join | Aggregate
+Maker = Join | Latest | Resample | Aggregate | Session | Tumble | Slide | XSection
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
-Box = Source | Step | Union | Maker
+Keeper = Dedup | WSort
+"""Boxes that hold state and let tuples through with their identity."""
+
+Stateful = Maker | Keeper
+"""Each of them has a stage of its own."""
+
+Summing = Aggregate | Session | Tumble | Slide | XSection
+"""Boxes that compute aggregate functions over groups of tuples."""
+
+Box = Source | Step | Union | Stateful
 
 
-def sql_of(box: Box) -> tuple[str, ...]:
-    """The predicates and select lists of a box."""
-    match box:
-        case Filter():
-            return box.predicates
-        case Map() | Aggregate():
-            return (box.columns,)
-        case Drop(predicate=str(predicate)):
-            return (predicate,)
-        case Join():
-            return (box.on,)
-        case _:
-            return ()
+def kind_name(box: Box) -> str:
+    """What boxes of this kind are called in the text form."""
+    return type(box).__name__.lower()
+
+
+def title(box: Box) -> str:
+    """Kind and name; a derived name begins with the kind already."""
+    return box.name if box.name.startswith(f"{kind_name(box)}_") else f"{kind_name(box)} {box.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

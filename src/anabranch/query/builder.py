@@ -20,21 +20,35 @@ from typing import Any, Final, Literal, overload
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.model.times import parse_duration
 from anabranch.query import yaml_form
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Output, Source, Union
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Dedup,
+    Diagram,
+    Drop,
+    Filter,
+    Join,
+    Latest,
+    Map,
+    Output,
+    Resample,
+    Session,
+    Slide,
+    Source,
+    Tumble,
+    Union,
+    WSort,
+    XSection,
+    kind_name,
+)
 from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
+from anabranch.query.keys import UNREADABLE
 from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
 from anabranch.query.specs import feed_from, writer_from
-from anabranch.query.text import (
-    UNREADABLE,
-    Draft,
-    Mistakes,
-    diagram_from_dict,
-    diagram_to_dict,
-    kind_of,
-    parameters,
-)
+from anabranch.query.text import Draft, Mistakes, diagram_from_dict, diagram_to_dict, parameters
 from anabranch.query.validate import validate
 
 Duration = str | timedelta
@@ -271,7 +285,7 @@ class Stream:
             name="",
             input=self.arrow,
             columns=_text("columns", columns),
-            by=tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by),
+            by=_names(by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
@@ -279,6 +293,108 @@ class Stream:
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
+
+    def session(
+        self,
+        columns: str,
+        *,
+        gap: Duration,
+        by: str | Sequence[str] = (),
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group."""
+        durations = _Durations()
+        session = Session(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            gap_us=durations.read("gap", gap),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(session, name, durations)[0]
+
+    def tumble(
+        self,
+        columns: str,
+        *,
+        by: str | Sequence[str],
+        timeout: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per run of tuples with equal columns ``by``: when one with other values comes, or ``timeout`` after
+        the first of the run."""
+        durations = _Durations()
+        tumble = Tumble(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(tumble, name, durations)[0]
+
+    def slide(
+        self,
+        columns: str,
+        *,
+        by: str | Sequence[str] = (),
+        rows: int | None = None,
+        window: Duration | None = None,
+        every_rows: int | None = None,
+        every: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """For each tuple, one over the last ``rows`` tuples of its group, or over those of the last ``window``.
+
+        With ``every_rows``, only for every so many tuples of a group; with ``every``, at each multiple of it.
+        """
+        durations = _Durations()
+        slide = Slide(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            rows=None if rows is None else _whole("rows", rows),
+            window_us=None if window is None else durations.read("window", window),
+            every_rows=None if every_rows is None else _whole("every_rows", every_rows),
+            every_us=None if every is None else durations.read("every", every),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(slide, name, durations)[0]
+
+    def xsection(
+        self,
+        columns: str,
+        *,
+        window: Duration,
+        by: str | Sequence[str] = (),
+        every: Duration | None = None,
+        expire: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """At every multiple of ``every``, one tuple per live group, over the ``window`` before that moment.
+
+        Groups without a new tuple have one, too, until their last tuple is more than ``expire`` old.
+        """
+        durations = _Durations()
+        window_us = durations.read("window", window)
+        xsection = XSection(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            window_us=window_us,
+            every_us=window_us if every is None else durations.read("every", every),
+            expire_us=window_us if expire is None else durations.read("expire", expire),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(xsection, name, durations)[0]
 
     def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
         """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""
@@ -291,6 +407,69 @@ class Stream:
             within_us=durations.read("within", within),
         )
         return self.query._add(join, name, durations)[0]
+
+    def latest(
+        self,
+        other: Stream,
+        *,
+        on: str | None = None,
+        outer: bool = False,
+        within: Duration | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Each tuple with the newest of the other stream that is not later than itself: what a lookup in a table that
+        the other stream keeps up to date would find, the same on every replica.
+
+        ``on`` is equalities between columns of both. A tuple without a partner is gone, or has NULL if ``outer``.
+        """
+        durations = _Durations()
+        latest = Latest(
+            name="",
+            left=self.arrow,
+            right=self.query._arrow(other),
+            on=None if on is None else _text("on", on),
+            outer=_flag("outer", outer),
+            within_us=None if within is None else durations.read("within", within),
+        )
+        return self.query._add(latest, name, durations)[0]
+
+    def resample(
+        self,
+        other: Stream,
+        columns: str | Sequence[str],
+        *,
+        how: str,
+        within: Duration,
+        on: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Each tuple with what columns of the other stream are at its time: ``linear`` between the values before and
+        after, the ``previous`` one, the ``nearest`` or the ``mean``, of tuples less than ``within`` away."""
+        durations = _Durations()
+        resample = Resample(
+            name="",
+            left=self.arrow,
+            right=self.query._arrow(other),
+            columns=_names(columns),
+            how=_text("how", how),
+            within_us=durations.read("within", within),
+            on=None if on is None else _text("on", on),
+        )
+        return self.query._add(resample, name, durations)[0]
+
+    def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
+        """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""
+        durations = _Durations()
+        dedup = Dedup(name="", input=self.arrow, by=_names(by), horizon_us=durations.read("horizon", horizon))
+        return self.query._add(dedup, name, durations)[0]
+
+    def wsort(self, by: str | Sequence[str], *, timeout: Duration, name: str | None = None) -> tuple[Stream, Stream]:
+        """Two streams: tuples in the order of columns ``by``, each ``timeout`` after its time at the latest; and those
+        that came after one that sorts behind them had left."""
+        durations = _Durations()
+        wsort = WSort(name="", input=self.arrow, by=_names(by), timeout_us=durations.read("timeout", timeout))
+        in_order, late = self.query._add(wsort, name, durations)
+        return in_order, late
 
     def __repr__(self) -> str:
         return f"<stream {self.arrow} of {self.query.name!r}>"
@@ -314,8 +493,8 @@ class _Durations:
 
 def derived_name(box: Box) -> str:
     """The name of a box that was given none: its kind and a hash of all it is, the same in every process."""
-    contents = json.dumps([kind_of(box), parameters(box)], sort_keys=True, separators=(",", ":"))
-    return f"{kind_of(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
+    contents = json.dumps([kind_name(box), parameters(box)], sort_keys=True, separators=(",", ":"))
+    return f"{kind_name(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
 
 
 def _writers(to: WriterLike | Sequence[WriterLike]) -> tuple[Writer, ...]:
@@ -327,6 +506,16 @@ def _writers(to: WriterLike | Sequence[WriterLike]) -> tuple[Writer, ...]:
 def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
+    return value
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by)
+
+
+def _flag(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise QueryError("", [_misuse(f"{what}: {value!r} is a {type(value).__name__}.", "Write True or False.")])
     return value
 
 

@@ -17,35 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import Final
 
 from anabranch.errors import ConfigError, Problem
-from anabranch.query import floats, graph
-from anabranch.query.boxes import Aggregate, Box, Diagram, Drop, Filter, Join, Map, Source, Union, sql_of
+from anabranch.query import catalog, floats, graph
+from anabranch.query.boxes import Box, Diagram, Source, Stateful, title
+from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.problems import candidates
 from anabranch.query.sql import parse_list, variations
-from anabranch.query.text import title
-
-
-class OperatorClass(IntEnum):
-    """In the order of the paper's containment: a later class is the more general one."""
-
-    REPEATABLE = 0
-    CONVERGENT_CAPABLE = 1
-    DETERMINISTIC = 2
-    ARBITRARY = 3
-
-    def __str__(self) -> str:
-        return self.name.lower().replace("_", "-")
-
-
-class Order(Enum):
-    """What the order of tuples in a stream means in a mode."""
-
-    ARRIVAL = "by arrival"
-    NONE = "in race"
-    CANONICAL = "in dpc"
 
 
 class Recovery(Enum):
@@ -60,14 +40,6 @@ class Recovery(Enum):
 
     def __str__(self) -> str:
         return self.value
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The class of a box, and why."""
-
-    operator_class: OperatorClass
-    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,17 +75,7 @@ def judge(box: Box, order: Order) -> Judgement:
     """The class of a box where streams have this order."""
     for reason in _variations(box):
         return Judgement(OperatorClass.ARBITRARY, reason)
-    match box:
-        case Union():
-            return _judge_union(order)
-        case Aggregate():
-            return _judge_aggregate(box, order)
-        case Join():
-            return Judgement(OperatorClass.REPEATABLE, "one tuple of either input makes one, and there is no timeout")
-        case Drop(predicate=None):
-            return Judgement(OperatorClass.REPEATABLE, "seed and identity decide, not chance")
-        case Filter() | Map() | Drop() | Source():
-            return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
+    return catalog.kind(box).judge(box, order)
 
 
 def judgements(diagram: Diagram, order: Order) -> dict[str, Judgement]:
@@ -150,6 +112,11 @@ def recoveries(diagram: Diagram) -> dict[str, Recovery]:
     return {name: mode.recoveries[query_class(diagram, mode.order)[0]] for name, mode in MODES.items()}
 
 
+def states(diagram: Diagram) -> dict[str, str]:
+    """What each box keeps between batches, of those that keep anything; sources keep their lanes."""
+    return {box.name: catalog.kind(box).kept(box) for box in _judged(diagram) if isinstance(box, Stateful)}
+
+
 def as_data(diagram: Diagram) -> dict[str, object]:
     """The same as ``as_text``, for scripts."""
     judged = {order: judgements(diagram, order) for order in Order}
@@ -161,6 +128,7 @@ def as_data(diagram: Diagram) -> dict[str, object]:
             }
             for box in _judged(diagram)
         },
+        "state": states(diagram),
         "recovery": {mode: str(recovery) for mode, recovery in recoveries(diagram).items()},
         **floats.as_data(diagram),
         "refusals": {mode: [asdict(problem) for problem in refusals(diagram, mode)] for mode in MODES},
@@ -168,7 +136,7 @@ def as_data(diagram: Diagram) -> dict[str, object]:
 
 
 def as_text(diagram: Diagram) -> str:
-    """The class of each box with its reason, what decides by rounded values, and what a failure shows in each mode."""
+    """The class of each box with its reason, what decides by rounded values, what is kept, and what a failure shows."""
     lines = ["classes"]
     judged = {order: judgements(diagram, order) for order in Order}
     for box in _judged(diagram):
@@ -176,6 +144,8 @@ def as_text(diagram: Diagram) -> str:
             f"  {line}" for line in _box_lines(box, {order: found[box.name] for order, found in judged.items()})
         )
     lines += floats.as_lines(diagram)
+    kept = states(diagram)
+    lines += ["", "state", *(f"  {title(diagram.box(name))}: {state}" for name, state in kept.items())] if kept else []
     lines += ["", "recovery"]
     found = recoveries(diagram)
     for name, mode in MODES.items():
@@ -198,41 +168,9 @@ def _box_lines(box: Box, judged: Mapping[Order, Judgement]) -> Iterator[str]:
         yield f"{title(box)}: {judgement.operator_class} {order.value}; {judgement.reason}"
 
 
-def _judge_union(order: Order) -> Judgement:
-    match order:
-        case Order.ARRIVAL:
-            return Judgement(OperatorClass.ARBITRARY, "it shows in which order its inputs came")
-        case Order.NONE:
-            return Judgement(OperatorClass.REPEATABLE, "each tuple by itself, and streams have no order")
-        case Order.CANONICAL:
-            return Judgement(OperatorClass.REPEATABLE, "its inputs are put into canonical order first")
-
-
-def _judge_aggregate(box: Aggregate, order: Order) -> Judgement:
-    """Only where its windows lie keeps a deterministic box from converging.
-
-    A box that begins a window with every tuple makes no other windows of one sequence from a later point on. But two
-    lanes need not be read from the same time on, and tuples need not come in canonical order: then the first windows
-    are full without a tuple that is missing between the others.
-    """
-    if not box.counts:
-        reason = "a restart misses tuples in its first windows only: windows lie where 1970 puts them"
-        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
-    if box.rows == 1:
-        return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
-    if box.every_rows != 1:
-        return Judgement(
-            OperatorClass.DETERMINISTIC, "a restart counts from another tuple, and its windows stay shifted"
-        )
-    if order is Order.CANONICAL:
-        return Judgement(OperatorClass.REPEATABLE, "a window begins with every tuple, and a restart lies between two")
-    reason = "a window begins with every tuple, and only the first may lack one between their own"
-    return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
-
-
 def _variations(box: Box) -> Iterator[str]:
     """The functions of a box that two runs need not agree on; SQL that cannot be read is told by ``validate``."""
-    for text in sql_of(box):
+    for text in catalog.sql_of(box):
         try:
             expressions = parse_list(text)
         except ConfigError:

@@ -7,23 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from anabranch.model.times import format_duration
-from anabranch.query import graph
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Schema, Source, Union
+from anabranch.query import catalog, graph
+from anabranch.query.boxes import Arrow, Box, Diagram, Schema, title
 from anabranch.query.connectors import writer_key
-from anabranch.query.schema import format_schema, schemas
-from anabranch.query.specs import kind_name
-from anabranch.query.text import kind_of, title
-
-_SHAPES = {
-    "source": ("([", "])"),
-    "filter": ("{{", "}}"),
-    "map": ("[/", "/]"),
-    "drop": (">", "]"),
-    "union": ("((", "))"),
-    "aggregate": ("[[", "]]"),
-    "join": ("[", "]"),
-}
+from anabranch.query.schema import format_schema
+from anabranch.query.schemas import schemas
 
 
 def as_text(diagram: Diagram) -> str:
@@ -48,7 +36,7 @@ def as_mermaid(diagram: Diagram) -> str:
     nodes = {box.name: f"b{number}" for number, box in enumerate(_drawn(diagram))}
     lines = ["flowchart LR"]
     for box in _drawn(diagram):
-        opening, closing = _SHAPES[kind_of(box)]
+        opening, closing = catalog.kind(box).shape
         text = "<br/>".join(_escaped(line) for line in (title(box), *_parameters(box)))
         lines.append(f'  {nodes[box.name]}{opening}"{text}"{closing}')
     for number, output in enumerate(diagram.outputs):
@@ -69,57 +57,7 @@ def _drawn(diagram: Diagram) -> tuple[Box, ...]:
 
 
 def _parameters(box: Box) -> Iterator[str]:
-    match box:
-        case Source():
-            yield from _source(box)
-        case Filter():
-            several = box.ports > 1
-            yield from (f"{port}: {text}" if several else text for port, text in enumerate(box.predicates))
-            if box.otherwise:
-                yield f"{len(box.predicates)}: otherwise"
-        case Map():
-            yield box.columns
-        case Drop():
-            yield from _drop(box)
-        case Union():
-            pass
-        case Aggregate():
-            yield box.columns
-            if box.by:
-                yield f"by {', '.join(box.by)}"
-            yield from _windows(box)
-            if box.scale is not None:
-                yield f"scale {box.scale}"
-        case Join():
-            yield box.on
-            yield f"within {format_duration(box.within_us)}"
-
-
-def _source(box: Source) -> Iterator[str]:
-    if box.time is not None:
-        yield f"time {box.time}, disorder {format_duration(box.disorder_us)}"
-    if box.idle_us is not None:
-        yield f"idle after {format_duration(box.idle_us)}"
-    if box.silence_us is not None:
-        yield f"closed after {format_duration(box.silence_us)} of silence"
-    if box.producers:
-        yield f"producers {', '.join(box.producers)}"
-    if box.feed is not None:
-        yield f"fed by {kind_name(box.feed)}"
-
-
-def _drop(box: Drop) -> Iterator[str]:
-    if box.predicate is not None:
-        yield f"where {box.predicate}"
-    elif box.fraction is not None:
-        yield f"{box.fraction:g} of all, seed {box.seed}"
-
-
-def _windows(box: Aggregate) -> Iterator[str]:
-    if box.window_us is not None and box.every_us is not None:
-        yield f"window {format_duration(box.window_us)} every {format_duration(box.every_us)}"
-    if box.rows is not None:
-        yield f"window of {box.rows} rows every {box.every_rows} rows"
+    return catalog.kind(box).lines(box)
 
 
 def _outputs(box: Box, found: dict[Arrow, Schema]) -> Iterator[str]:

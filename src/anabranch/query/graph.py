@@ -1,9 +1,10 @@
 """Questions about the shape of a diagram: order, origins, sources, and where it is cut into stages.
 
-A *stage* is one Spark query. Every Join and every Aggregate is the root of a stage of its own, so that a shared one is
-computed once and none delays the watermark of another; so is every Source or Union that an output hangs on. Filters,
-Maps and Drops above a root belong to it: several outputs of one root are split when the batch is logged. Filters, Maps,
-Drops and Unions below a root are part of it too, down to the sources and the internal streams of other roots.
+A *stage* is one Spark query. Every box that holds state (a Join, an Aggregate, a Dedup …) is the root of a stage of its
+own, so that a shared one is computed once and none delays the watermark of another; so is every Source or Union that an
+output hangs on. Filters, Maps and Drops above a root belong to it: several outputs of one root are split when the batch
+is logged. Filters, Maps, Drops and Unions below a root are part of it too, down to the sources and the internal streams
+of other roots.
 
 A deployment that places boxes on different nodes adds *cuts*: an arrow and a box that reads it on other nodes. A cut
 arrow becomes an internal stream, whatever box it comes from, and is a target of the stage that makes it. Where a
@@ -19,20 +20,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import (
-    Aggregate,
-    Arrow,
-    Box,
-    Diagram,
-    Drop,
-    Filter,
-    Join,
-    Maker,
-    Map,
-    Source,
-    Step,
-    Union,
-)
+from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Stateful, Step, Union, WSort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +40,8 @@ Cut = tuple[Arrow, str]
 class Stage:
     """One Spark query: the box it is named after, the streams it reads and the streams it writes.
 
-    ``port`` is the output of the root that the stage works on. It is 0 but where a cut arrow of a Filter is read.
+    ``port`` is the output of the root that the stage works on. It is 0 but where a cut arrow of a Filter is read, or
+    for the further outputs of a box that holds state: each that is used has a stage of its own, called ``box.1``.
     """
 
     name: str
@@ -62,6 +51,11 @@ class Stage:
     port: int = 0
 
     @property
+    def box(self) -> str:
+        """The box that it is named after, and runs where that is placed."""
+        return self.name.partition(".")[0]
+
+    @property
     def reads_root(self) -> bool:
         """Whether the root's tuples come from elsewhere: the stage computes only what hangs on it."""
         return internal_stream(str(Arrow(self.root, self.port))) in self.inputs
@@ -69,7 +63,7 @@ class Stage:
 
 def ports(box: Box) -> int:
     """How many outputs a box has."""
-    return box.ports if isinstance(box, Filter) else 1
+    return box.ports if isinstance(box, Filter | WSort) else 1
 
 
 def order(diagram: Diagram) -> tuple[Box, ...]:
@@ -166,13 +160,12 @@ def _by_name(diagram: Diagram) -> dict[str, Box]:
 def _origins(diagram: Diagram) -> dict[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {}
     for box in order(diagram):
-        match box:
-            case Source():
-                found[box.name] = frozenset(box.origins)
-            case Join() | Aggregate():
-                found[box.name] = frozenset({box.name})
-            case Filter() | Map() | Drop() | Union():
-                found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))
+        if isinstance(box, Source):
+            found[box.name] = frozenset(box.origins)
+        elif isinstance(box, Maker):
+            found[box.name] = frozenset({box.name})
+        else:
+            found[box.name] = frozenset().union(*(found[arrow.box] for arrow in box.inputs))
     return found
 
 
@@ -197,8 +190,8 @@ def read_as(diagram: Diagram, stage: Stage, arrow: Arrow) -> str | None:
 
 
 def is_stateful(diagram: Diagram, stage: Stage) -> bool:
-    """Whether a stage computes a Join or an Aggregate. There is no more than one, its root."""
-    return isinstance(diagram.box(stage.root), Maker) and not stage.reads_root
+    """Whether a stage computes a box that holds state. There is no more than one, its root."""
+    return isinstance(diagram.box(stage.root), Stateful) and not stage.reads_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +200,10 @@ class _Root:
 
     name: str
     arrow: Arrow
+
+    @property
+    def stage(self) -> str:
+        return str(self.arrow) if self.name == self.arrow.box else self.name
 
 
 class _Cutting:
@@ -222,14 +219,14 @@ class _Cutting:
         for stream, arrow in self._wanted():
             root, path = self._way_to(arrow)
             hanging.setdefault(root, []).append(Target(stream=stream, path=path, arrow=arrow))
-        makers = [_Root(box.name, Arrow(box.name)) for box in self._diagram.boxes if isinstance(box, Maker)]
+        stateful = [_Root(arrow.box, arrow) for arrow in self._of_stateful_boxes()]
         rank = {box.name: index for index, box in enumerate(order(self._diagram))}
-        roots = sorted({*hanging, *makers}, key=lambda root: rank[root.name])
+        roots = sorted({*hanging, *stateful}, key=lambda root: (rank[root.name], root.arrow.port))
         inputs = {root: tuple(self._streams_below(root)) for root in roots}
         read = {stream for streams in inputs.values() for stream in streams}
         return tuple(
             Stage(
-                name=root.name,
+                name=root.stage,
                 root=root.arrow.box,
                 port=root.arrow.port,
                 inputs=inputs[root],
@@ -237,6 +234,15 @@ class _Cutting:
             )
             for root in roots
         )
+
+    def _of_stateful_boxes(self) -> Iterator[Arrow]:
+        """The outputs of boxes that hold state: those that are used, and at least one."""
+        used = {arrow for box in self._diagram.boxes for arrow in box.inputs}
+        used |= {output.input for output in self._diagram.outputs}
+        for box in self._diagram.boxes:
+            if isinstance(box, Stateful):
+                arrows = [Arrow(box.name, port) for port in range(ports(box))]
+                yield from [arrow for arrow in arrows if arrow in used] or arrows[:1]
 
     def _wanted(self) -> Iterator[tuple[str, Arrow]]:
         """The streams that hang on roots: outputs, and cut arrows of boxes that would not be roots by themselves."""
@@ -269,7 +275,7 @@ class _Cutting:
         while below:
             arrow, reader = below.pop()
             box = self._boxes[arrow.box]
-            if isinstance(box, Source | Maker) or (arrow, reader) in self._cuts:
+            if isinstance(box, Source | Stateful) or (arrow, reader) in self._cuts:
                 stream = stream_of(self._diagram, arrow)
                 yield from () if stream in seen else (stream,)
                 seen.add(stream)
@@ -278,8 +284,8 @@ class _Cutting:
                 below.extend((each, box.name) for each in reversed(box.inputs))
 
     def _internal(self, root: _Root, read: set[str]) -> tuple[Target, ...]:
-        """What other stages read of a Join or an Aggregate."""
-        stream = internal_stream(root.name)
-        if not isinstance(self._boxes[root.name], Maker) or stream not in read:
+        """What other stages read of a box that holds state."""
+        stream = internal_stream(root.stage)
+        if not isinstance(self._boxes[root.name], Stateful) or stream not in read:
             return ()
         return (Target(stream=stream, path=(), arrow=root.arrow),)

@@ -23,7 +23,7 @@ DIALECT: Final = "spark"
 _SELECT: Final = "SELECT "
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
 _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
-_QUANTIFIED: Final = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
+QUANTIFIED: Final = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _MOVING_TIMES: Final = frozenset({"now", "today", "tomorrow", "yesterday"})
 _SPECIAL: Final = (exp.Placeholder, exp.Parameter, exp.Tuple, exp.Aliases)
 
@@ -82,7 +82,7 @@ def parse_list(text: str) -> tuple[Expression, ...]:
     tokens = _tokens(text)
     if not tokens:
         raise ConfigError("There is no expression.", remedy="Write at least one.")
-    return tuple(_parse(text, piece) for piece in _split(tokens, TokenType.COMMA))
+    return tuple(_parse(text, piece) for piece in split_tokens(tokens, TokenType.COMMA))
 
 
 def refusals(expression: Expression, *, aggregates: bool = False) -> Iterator[Refusal]:
@@ -154,6 +154,17 @@ def split_join(on: str, left: Sequence[str], right: Sequence[str]) -> tuple[list
     return equalities, " AND ".join(f"({sql})" for sql in rest) if rest else None
 
 
+def column_pairs(on: str, left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]] | None:
+    """The columns of both sides that a condition wants to be equal, as the sides spell them; None if it is anything but
+    equalities between a column of the left and one of the right."""
+    equalities, rest = split_join(on, left, right)
+    columns = [(parse_expression(one).column, parse_expression(other).column) for one, other in equalities]
+    spelled = [{name.lower(): name for name in side} for side in (left, right)]
+    if rest is not None or any(None in pair for pair in columns):
+        return None
+    return [(spelled[0][(one or "").lower()], spelled[1][(other or "").lower()]) for one, other in columns]
+
+
 def _tokens(text: str) -> tuple[Token, ...]:
     try:
         return tuple(sqlglot.tokenize(text, dialect=DIALECT))
@@ -161,7 +172,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
         raise ConfigError(f"`{text}` cannot be read: a quote is not closed.", remedy="Check the quotes.") from error
 
 
-def _split(tokens: Sequence[Token], separator: TokenType) -> list[tuple[Token, ...]]:
+def split_tokens(tokens: Sequence[Token], separator: TokenType) -> list[tuple[Token, ...]]:
     """The tokens between separators that are in no bracket and in no CASE; the AND of a BETWEEN is none."""
     pieces: list[list[Token]] = [[]]
     depth = 0
@@ -249,7 +260,7 @@ def _calls(tokens: Sequence[Token]) -> Iterator[tuple[str, bool]]:
     for previous, token, following, after in zip(before, tokens, closing, second, strict=False):
         name = token.text.lower()
         if following is not None and following.token_type is TokenType.L_PAREN:
-            if previous is None or previous.token_type not in _QUANTIFIED:
+            if previous is None or previous.token_type not in QUANTIFIED:
                 yield name, after is None or after.token_type is not TokenType.R_PAREN
         elif name in WITHOUT_PARENTHESES and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
             yield name, False
@@ -273,7 +284,7 @@ def conjuncts(expression: Expression) -> list[Expression]:
         return conjuncts(_slice(expression, tokens[1:-1]))
     if not isinstance(expression.tree, exp.And):
         return [expression]
-    parts = [_slice(expression, piece) for piece in _split(tokens, TokenType.AND)]
+    parts = [_slice(expression, piece) for piece in split_tokens(tokens, TokenType.AND)]
     if [part.tree for part in parts] != list(expression.tree.flatten(unnest=False)):
         return [expression]
     return [conjunct for part in parts for conjunct in conjuncts(part)]
@@ -287,7 +298,7 @@ def _slice(expression: Expression, tokens: Sequence[Token]) -> Expression:
 def _equality(expression: Expression, left: set[str], right: set[str]) -> tuple[str, str] | None:
     if not isinstance(expression.tree, exp.EQ):
         return None
-    pieces = _split(expression.tokens, TokenType.EQ)
+    pieces = split_tokens(expression.tokens, TokenType.EQ)
     if len(pieces) != 2:
         return None
     first, second = (_slice(expression, piece) for piece in pieces)

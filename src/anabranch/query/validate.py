@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterator
 from anabranch.errors import Problem
 from anabranch.limits import ORIGINS, SCANS
 from anabranch.model.names import is_name
-from anabranch.query import graph
-from anabranch.query.boxes import Arrow, Box, Diagram, Join, Maker, Schema, Source
-from anabranch.query.checks import check_box
+from anabranch.query import catalog, graph
+from anabranch.query.boxes import Arrow, Box, Diagram, Maker, Schema, Source
 from anabranch.query.connector_checks import check_writers
+from anabranch.query.keys import ARROW, ARROWS
 from anabranch.query.problems import Place, Report, candidates
-from anabranch.query.schema import add_outputs, inputs_of
+from anabranch.query.schemas import add_outputs, inputs_of
 
 _NAME_REMEDY = "Names begin with a letter and have letters, digits, _ and -, at most 64."
 
@@ -34,7 +34,7 @@ def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]
     check_writers(diagram, report)
     found: dict[Arrow, Schema] = {}
     for box in graph.order(diagram):
-        check_box(box, inputs_of(found, box), report)
+        catalog.kind(box).check(box, inputs_of(found, box), report)
         add_outputs(found, box)
     return _as_declared(diagram, report.problems)
 
@@ -87,13 +87,14 @@ def _check_arrows(diagram: Diagram, report: Report) -> bool:
 
 
 def _arrows(diagram: Diagram) -> Iterator[tuple[str, str, Arrow]]:
+    """Every arrow, with who reads it and under which key."""
     for box in diagram.boxes:
-        if isinstance(box, Join):
-            yield box.name, "left", box.left
-            yield box.name, "right", box.right
-        else:
-            field = "input" if len(box.inputs) == 1 else "inputs"
-            yield from ((box.name, field, arrow) for arrow in box.inputs)
+        for key in catalog.kind(box).keys:
+            if key.form is ARROW:
+                yield box.name, key.name, getattr(box, key.field)
+            elif key.form is ARROWS:
+                field = "input" if len(box.inputs) == 1 else key.name
+                yield from ((box.name, field, arrow) for arrow in getattr(box, key.field))
     yield from ((output.name, "input", output.input) for output in diagram.outputs)
 
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from typing import assert_never
+
 from anabranch.query import boxes, floats
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
-from anabranch.reference.boxes import (
-    AggregateBox,
-    Columns,
-    CountAggregateBox,
-    DropBox,
-    FilterBox,
-    JoinBox,
-    MapBox,
-    ReferenceBox,
-    UnionBox,
-)
+from anabranch.reference.box import Columns, ReferenceBox
+from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
+from anabranch.reference.ordered import DedupBox, WSortBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -50,8 +46,26 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return CountAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0], scales)
+        case boxes.Session():
+            return SessionBox(box, below[0], reached[0], scales)
+        case boxes.Tumble():
+            return TumbleBox(box, below[0], reached[0], scales)
+        case boxes.Slide():
+            return SlideBox(box, below[0], reached[0], scales)
+        case boxes.XSection():
+            return XSectionBox(box, below[0], reached[0], scales)
+        case boxes.Latest():
+            return LatestBox(box, below[0], below[1], reached)
+        case boxes.Resample():
+            return ResampleBox(box, below[0], below[1], reached)
+        case boxes.Dedup():
+            return DedupBox(box, below[0], reached[0])
+        case boxes.WSort():
+            return WSortBox(box, below[0], reached[0])
         case boxes.Source():
             raise TypeError("a source has no box: its tuples are given")
+        case _:
+            assert_never(box)
 
 
 def readers(diagram: Diagram) -> dict[Arrow, list[tuple[str, int]]]:

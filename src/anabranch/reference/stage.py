@@ -1,7 +1,7 @@
 """One stage, batch by batch, as Spark runs it.
 
 Spark's watermark in batch N is the smallest punctuation at the end of batch N - 1, in whole milliseconds; it starts
-at 0. Windows close by it, so an Aggregate hears of a punctuation one batch late; everything else hears of it at once.
+at 0. Boxes that wait, wait for it, so they hear of a punctuation one batch late; everything else hears of it at once.
 Given the very batches that a Spark query ran, tuples and punctuations are the same after each of them.
 """
 
@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram
+from anabranch.query import catalog
+from anabranch.query.boxes import Arrow, Box, Diagram
 from anabranch.query.graph import Stage, boxes_of, order, origins, ports, read_as
-from anabranch.reference.boxes import Emitted, Promises
+from anabranch.reference.box import Emitted, Promises
 from anabranch.reference.network import make_boxes
 from anabranch.reference.tuples import Tuple
 
@@ -71,7 +72,7 @@ class StageReference:
     def _work(self, box: Box, emitted: Mapping[str, Emitted], promises: Mapping[Arrow, Promises]) -> Emitted:
         made: Emitted = {}
         worker = self._boxes[box.name]
-        heard = self._late_promises if isinstance(box, Aggregate) else promises
+        heard = promises if catalog.waits_us(box) is None else self._late_promises
         for port, arrow in enumerate(box.inputs):
             _add(made, worker.process(port, emitted[arrow.box].get(arrow.port, [])))
         for port, arrow in enumerate(box.inputs):

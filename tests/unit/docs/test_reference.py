@@ -17,9 +17,9 @@ from anabranch.deploy.mistakes import CODES
 from anabranch.engine.session import DEFAULTS, REQUIRED
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query, Stream
+from anabranch.query.catalog import KINDS
 from anabranch.query.functions import AGGREGATES
 from anabranch.query.infer import PLAIN_TYPES
-from anabranch.query.text import _KEYS
 from scripts.cli_reference import PAGE, commands, page
 from tests.unit.docs.pages import ROOT
 
@@ -79,11 +79,11 @@ def test_settings_of_spark() -> None:
     assert dict(table(CONFIGURATION, "default setting")) == DEFAULTS
 
 
-@pytest.mark.parametrize("kind", _KEYS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_option_of_a_box_is_told_in_both_forms(kind: str) -> None:
-    rows = table(section(BOXES, kind.capitalize()), "Python")
+    rows = table(section(BOXES, KINDS[kind].makes.__name__), "Python")
     keys = [key.strip() for row in rows for key in row[1].split(",")]
-    assert sorted(keys) == sorted(key.name for key in _KEYS[kind])
+    assert sorted(keys) == sorted(key.name for key in KINDS[kind].keys)
     builder = getattr(Stream, kind, None) or getattr(Query, kind)
     named = {
         name for name, each in inspect.signature(builder).parameters.items() if each.kind is not each.VAR_POSITIONAL

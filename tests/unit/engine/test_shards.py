@@ -13,10 +13,11 @@ from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValu
 from pyspark.sql.streaming.tws_tester import TwsTester
 
 from anabranch.engine import shards
-from anabranch.engine.counting import FROM, ROWS, TO, decode, encode, put_into_windows
-from anabranch.engine.shards import CountWindows, Shard
+from anabranch.engine.counting import FROM, TO, CountWindows
+from anabranch.engine.packing import ROWS, decode, encode
+from anabranch.engine.shards import OrderedRows, Shard
 from anabranch.model.header import STIME
-from tests.unit.engine.test_counting import Row, batch, rows_in, rows_of_groups
+from tests.unit.engine.test_counting import Row, batch, put_into_windows, rows_in, rows_of_groups
 
 
 class Parts:
@@ -45,17 +46,19 @@ class Kept:
     def __init__(self, size: int, every: int) -> None:
         self.parts = Parts()
         self.summary: bytes | None = None
-        self.window = (size, every)
+        self.box = CountWindows(size, every)
 
     def visit(self, rows: list[Row], watermark_us: int) -> list[tuple[int, ...]]:
-        shard = Shard(self.parts, self.summary, *self.window)
+        shard = Shard(self.parts, self.summary, self.box)
         made = shard.visit([batch(rows)] if rows else [], watermark_us)
         self.summary = shard.summary
         return sorted(row for each in made for row in numbered(each))
 
     @property
     def waits_for_us(self) -> int | None:
-        return Shard(self.parts, self.summary, *self.window).waits_for_us
+        """The time of the earliest row that waits."""
+        wake_us = Shard(self.parts, self.summary, self.box).wake_us
+        return None if wake_us is None else wake_us - 1
 
 
 def numbered(made: pa.RecordBatch) -> Iterator[tuple[int, ...]]:
@@ -123,7 +126,7 @@ def test_a_small_shard_is_one_part_and_one_trip_each_way() -> None:
     assert shard.parts.asked == ["put 0", "get 0", "put 0"]
 
 
-class Visited(CountWindows):
+class Visited(OrderedRows):
     """Tells how often it goes to its state."""
 
     visits = 0
@@ -134,7 +137,7 @@ class Visited(CountWindows):
 
 
 def test_a_timer_has_nothing_to_do_where_new_rows_came_in_the_same_batch() -> None:
-    processor = Visited(2, 2)
+    processor = Visited(CountWindows(2, 2))
     spark = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: 99)
     spark.setWatermark(5)
     spark.testInPandas(0, pd.DataFrame({ROWS: [encode(batch([row(7, 8_000), row(7, 12_000)]))]}))

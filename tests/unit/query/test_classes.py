@@ -6,7 +6,8 @@ import pytest
 
 from anabranch.query.boxes import Arrow, Box, Filter, Map
 from anabranch.query.builder import Query, Stream
-from anabranch.query.classes import MODES, OperatorClass, Order, Recovery, as_text, judge, query_class, recoveries
+from anabranch.query.classes import MODES, Recovery, as_text, judge, query_class, recoveries
+from anabranch.query.judgement import OperatorClass, Order
 
 REPEATABLE, CONVERGENT, DETERMINISTIC, ARBITRARY = OperatorClass
 
@@ -140,6 +141,9 @@ classes
   union u: repeatable in race; each tuple by itself, and streams have no order
   union u: repeatable in dpc; its inputs are put into canonical order first
   aggregate tens: deterministic; a restart counts from another tuple, and its windows stay shifted
+
+state
+  aggregate tens: the tuples of windows that are not full
 
 recovery
   amnesia          gap         the query is arbitrary (u)

@@ -8,17 +8,9 @@ from anabranch.errors import ConfigError
 from anabranch.limits import SUM_SCALE
 from anabranch.query.boxes import Aggregate, Arrow, Column, Diagram, Output, Source
 from anabranch.query.builder import Query, Stream
-from anabranch.query.classes import (
-    MODES,
-    OperatorClass,
-    Order,
-    Recovery,
-    as_text,
-    judgements,
-    recoveries,
-    refusals,
-)
+from anabranch.query.classes import MODES, Recovery, as_text, judgements, recoveries, refusals
 from anabranch.query.floats import FloatColumn, as_data, as_lines, exact_scales, float_columns
+from anabranch.query.judgement import OperatorClass, Order
 
 SCHEMA = "k string, x double, f float, n bigint, m decimal(8,2)"
 
@@ -275,9 +267,9 @@ def test_each_way_to_compute_is_told() -> None:
 
 def test_explain_shows_them_between_classes_and_recovery() -> None:
     paragraphs = as_text(refused_query()).split("\n\n")
-    assert [each.splitlines()[0] for each in paragraphs] == ["classes", "floating point", "recovery"]
-    assert "  race             refused     the query is arbitrary (totals)" in paragraphs[2]
-    assert "  passive_standby  divergent   the query is arbitrary (totals)" in paragraphs[2]
+    assert [each.splitlines()[0] for each in paragraphs] == ["classes", "floating point", "state", "recovery"]
+    assert "  race             refused     the query is arbitrary (totals)" in paragraphs[3]
+    assert "  passive_standby  divergent   the query is arbitrary (totals)" in paragraphs[3]
 
 
 def test_a_query_with_mistakes_is_followed_as_far_as_it_can_be_read() -> None:

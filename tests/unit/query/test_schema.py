@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from anabranch.query.boxes import Arrow, Column
 from anabranch.query.builder import Query
 from anabranch.query.infer import PLAIN_TYPES
-from anabranch.query.schema import format_schema, parse_schema, schemas
+from anabranch.query.schema import format_schema, parse_schema
+from anabranch.query.schemas import schemas
 
 columns = st.builds(
     Column, st.from_regex(r"[A-Za-z][A-Za-z0-9_]{0,9}", fullmatch=True), st.sampled_from([*PLAIN_TYPES, "decimal(9,2)"])

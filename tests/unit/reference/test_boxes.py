@@ -9,7 +9,9 @@ import pytest
 from anabranch.errors import InvariantBroken
 from anabranch.model.identity import identity_hash
 from anabranch.query.boxes import Arrow, Drop, Filter, Map
-from anabranch.reference.boxes import AggregateBox, CountAggregateBox, DropBox, FilterBox, JoinBox, MapBox, UnionBox
+from anabranch.reference.joins import JoinBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox
 from tests.unit.reference.streams import aggregate, counting, join, row, union
 
 XS = {"x": "int"}
