@@ -21,7 +21,7 @@ from tests.waiting import HANG_S, wait_for
 pytestmark = pytest.mark.spark
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-TIMES = {source.name: source.time for source in DIAGRAM.sources}
+TIMES = {source.name: source.time or "" for source in DIAGRAM.sources}
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,17 @@ the format, is found out when the node starts.
 
 from __future__ import annotations
 
-from anabranch.query.boxes import Diagram, Source
-from anabranch.query.connectors import ConsoleWriter, Feed, FileFeed, GeneratorFeed, SparkFeed, Values, writer_key
+from anabranch.query.boxes import Diagram, Output, Schema, Source
+from anabranch.query.connectors import (
+    ConsoleWriter,
+    Feed,
+    FileFeed,
+    GeneratorFeed,
+    SparkFeed,
+    TableWriter,
+    Values,
+    writer_key,
+)
 from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import lookup
 from anabranch.query.specs import option_names
@@ -52,6 +61,15 @@ def check_writers(diagram: Diagram, report: Report) -> None:
                 message = f"to: {key} is also written by the output {taken[key]!r}."
                 report.add("bad-connector", output.name, "to", message, "Give each writer a place of its own.")
             taken[key] = output.name
+
+
+def check_keys(output: Output, schema: Schema | None, report: Report) -> None:
+    """A table is written by the columns of its key: they must be among those of the output."""
+    for writer in output.to:
+        for name in writer.key if isinstance(writer, TableWriter) else ():
+            if schema is not None and lookup(schema, name) is None:
+                remedy = candidates(name, (column.name for column in schema))
+                report.add("unknown-column", output.name, "to", f"to: there is no column {name!r}.", remedy)
 
 
 def _check_generator(source: Source, feed: GeneratorFeed, report: Report) -> None:

@@ -8,6 +8,7 @@ and go to, so a feed or writer may be changed on an old state directory. Here th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 Options = tuple[tuple[str, str], ...]
@@ -97,7 +98,24 @@ class SparkWriter:
     options: Options = ()
 
 
-Writer = JsonLinesWriter | ParquetWriter | ConsoleWriter | SparkWriter
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWriter:
+    """A table of a database in which each key has its newest tuple; without a key, every tuple is a row."""
+
+    database: str
+    table: str
+    key: tuple[str, ...] = ()
+    rows: int = 10_000
+    every_us: int = 200_000
+
+    @property
+    def engine(self) -> str:
+        """``sqlite``, ``duckdb`` or ``postgresql``."""
+        scheme = self.database.partition(":")[0]
+        return "postgresql" if scheme == "postgres" else scheme
+
+
+Writer = JsonLinesWriter | ParquetWriter | ConsoleWriter | SparkWriter | TableWriter
 
 
 def writer_key(writer: Writer) -> str:
@@ -114,3 +132,11 @@ def writer_key(writer: Writer) -> str:
             target = options.get("path") or options.get("dbtable") or ""
             where = options.get("url", "")
             return ":".join(part for part in ("spark", writer.format, where, target) if part)
+        case TableWriter():
+            return f"table:{without_password(writer.database)}:{writer.table}"
+
+
+def without_password(url: str) -> str:
+    """The address of a database as it may be shown and logged."""
+    shown = re.sub(r"(://[^/@:]*):[^@/]*@", r"\1@", url)
+    return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")
