@@ -19,6 +19,7 @@ MOST_BOXES: Final = 8
 MOST_COLUMNS: Final = 6
 TIME: Final = "at"
 WINDOWS: Final = ("1s", "2s", "3s", "5s", "2500ms")
+GAPS: Final = ("1ms", "500ms", "1s", "1500ms")
 WITHIN: Final = ("500ms", "1s", "2s", "1500ms")
 
 
@@ -49,6 +50,8 @@ class _Builder:
             self._sum,
             self._join,
             self._join,
+            self._dedup,
+            self._session,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -204,6 +207,28 @@ class _Builder:
         else:
             fraction = self._random.choice((0.1, 0.5, 0.9))
             self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
+
+    def _session(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.session(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                gap=self._random.choice(GAPS),
+                scale=self._scale(made),
+                name=self._name("session"),
+            )
+        )
+
+    def _dedup(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        horizon = self._random.choice(WINDOWS)
+        self._streams.append(stream.dedup([key.name for key in keys], horizon=horizon, name=self._name("dedup")))
 
     def _join(self) -> None:
         """Columns of both sides need different names, so the right side is renamed first."""

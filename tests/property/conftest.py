@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from anabranch.query.boxes import Diagram
-from tests.property.diagrams import counting, joins, script, stateless_and_windows
+from tests.property.diagrams import counting, joins, ordered, script, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
@@ -29,6 +29,10 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[],
     return run
 
 
-@pytest.fixture(scope="session", params=[stateless_and_windows, joins, counting], ids=["windows", "joins", "counting"])
+@pytest.fixture(
+    scope="session",
+    params=[stateless_and_windows, joins, counting, ordered],
+    ids=["windows", "joins", "counting", "ordered"],
+)
 def recording(request: pytest.FixtureRequest, recorded: Callable[[Callable[[], Diagram]], Recording]) -> Recording:
     return recorded(request.param)

@@ -1,4 +1,4 @@
-"""Three diagrams that have every box in every position that matters, and random scripts for them."""
+"""Four diagrams that have every box in every position that matters, and random scripts for them."""
 
 from __future__ import annotations
 
@@ -80,6 +80,24 @@ def counting() -> Diagram:
     query.output("ones", a.aggregate("min(x) AS x, min(k) AS k", rows=1, name="ones"))
     query.output("twos", threes.aggregate("sum(n) AS n, min(k) AS k", rows=2, every_rows=1, name="twos"))
     query.output("per_second", threes.aggregate("count(*) AS n", window="2s", name="per_second"))
+    return query.diagram()
+
+
+def ordered() -> Diagram:
+    """Boxes whose result depends on the order of tuples, before and behind others that wait or do not."""
+    query = ab.Query("ordered")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    both = query.union(a, b, name="both")
+    once = both.dedup("K, f", horizon="3s", name="once")
+    query.output("once", once)
+    query.output("small", once.filter("x < 2", name="small").map("k, x", name="narrow"))
+    query.output("once_a_key", once.dedup("k", horizon="1500ms", name="once_a_key"))
+    query.output(
+        "sessions", both.session("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", gap="1500ms", name="sessions")
+    )
+    query.output("visits", a.session("count(x) AS n, min(k) AS k", gap="500ms", name="visits"))
+    query.output("again", query.union(once, a, name="again"))  # one input waits for the other's origins
     return query.diagram()
 
 

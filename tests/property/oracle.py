@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from anabranch.model.header import Kind
-from anabranch.query.boxes import Maker
+from anabranch.query.boxes import Stateful
 from anabranch.query.graph import stages
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.stage import StageReference
@@ -41,7 +41,7 @@ def batches_differ(recording: Recording) -> list[str]:
         reference = StageReference(recording.diagram, stage)
         written = dict.fromkeys((target.stream for target in stage.targets), 0)
         before: dict[str, int] = {}
-        waits = isinstance(recording.diagram.box(stage.root), Maker)  # the others run without a watermark
+        waits = isinstance(recording.diagram.box(stage.root), Stateful)  # the others run without a watermark
         for number, batch in enumerate(recording.batches[stage.name]):
             where = f"stage {stage.name}, batch {number}"
             result = reference.run(*_inputs(recording, batch, before))

@@ -1,6 +1,6 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS``, ``JOINS`` and ``COUNTING`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS``, ``COUNTING`` and ``ORDERED`` are named after the diagrams that show them.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 from anabranch.model import identity
 from anabranch.query import graph
 from anabranch.reference import aggregates, box, network
-from anabranch.reference.box import ReferenceBox
+from anabranch.reference.box import Groups, ReferenceBox
 from anabranch.reference.joins import JoinBox
+from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, WindowBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, Summaries
 from tests.property.mutations import Mutation
 
 WINDOWS = [
@@ -110,12 +111,12 @@ WINDOWS = [
         "-((size - time) // every)",
     ),
     Mutation("the end of a window is its stream time", AggregateBox.close, "], end, tuples)", "], start, tuples)"),
-    Mutation("an Aggregate is the origin", WindowBox._summary, "origin=self._box.name", "origin=tuples[0].origin"),
+    Mutation("an Aggregate is the origin", Summaries.summary, "origin=self._name", "origin=tuples[0].origin"),
     # Aggregate: identity
-    Mutation("an Aggregate hashes the group", WindowBox._summary, "[*parts, ", "["),
+    Mutation("an Aggregate hashes the group", Summaries.summary, "[*self.groups.parts(group), ", "["),
     Mutation("an Aggregate hashes the window's start", AggregateBox.close, '("bigint", start), ', ""),
     Mutation("an Aggregate hashes the window's end", AggregateBox.close, ', ("bigint", end)]', "]"),
-    Mutation("an Aggregate hashes its name", WindowBox._summary, "kind, self._box.name", 'kind, ""'),
+    Mutation("an Aggregate hashes its name", Summaries.summary, "kind, self._name", 'kind, ""'),
     Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
     Mutation(
         "a hash tells that NULL was there", identity.identity_hash, "_hash(_IS_NULL, value)", "_hash(_IS_THERE, value)"
@@ -129,9 +130,9 @@ WINDOWS = [
     ),
     Mutation(
         "NULL is a group of its own",
-        WindowBox._group,
+        Groups.of,
         "normal(each.values[name])",
-        'normal({"string": "a", "double": 0.0}[self._keys[name]] if each.values[name] is None else each.values[name])',
+        'normal({"string": "a", "double": 0.0}[self.types[name]] if each.values[name] is None else each.values[name])',
     ),
     Mutation(
         "minus zero and zero are one group",
@@ -149,7 +150,7 @@ WINDOWS = [
     Mutation("windows stay open before their end", AggregateBox.close, "window[1] <= self", "window[0] <= self"),
     Mutation("after W an Aggregate promises W + 1 us", AggregateBox.promises, "watermark_us + 1 if", "watermark_us if"),
     Mutation("an Aggregate promises nothing at W = 0", AggregateBox.promises, " if self.watermark_us else 0", ""),
-    Mutation("windows close in whole milliseconds", WindowBox.punctuate, " // 1_000 * 1_000", ""),
+    Mutation("windows close in whole milliseconds", AggregateBox.punctuate, " // 1_000 * 1_000", ""),
     Mutation("the slowest origin of an input holds it", ReferenceBox._smallest, "min(", "max("),
     Mutation(
         "an origin that promised nothing holds an input",
@@ -288,42 +289,40 @@ JOINS = [
 ]
 
 COUNTING = [
-    Mutation("a window has its own size", CountAggregateBox._count, "== size:", "== size - 1:"),
+    Mutation("a window has its own size", CountAggregateBox._take, "== size:", "== size - 1:"),
     Mutation(
         "windows of tuples advance by their own step",
-        CountAggregateBox._count,
+        CountAggregateBox._take,
         "self._box.count_window",
         "self._box.count_window[:1] * 2",
     ),
     Mutation(
         "a window begins with the first tuple",
-        CountAggregateBox._count,
+        CountAggregateBox._take,
         "self._counts[group]\n",
         "self._counts[group] + 1\n",
     ),
     Mutation(
         "a group counts for itself",
-        CountAggregateBox._count,
-        "group = self._group(each)",
-        "group = self._group(each)[:0] + tuple(None for _ in self._keys)",
+        CountAggregateBox._take,
+        "group = self._summaries.groups.of(each)",
+        "group = tuple(None for _ in self._summaries.groups.types)",
     ),
-    Mutation("tuples count in the order of time", CountAggregateBox.close, "(each.stime, each.origin", "(each.origin"),
-    Mutation("then in the order of origins", CountAggregateBox.close, "each.origin, each.tid", "each.tid"),
-    Mutation(
-        "then in the order of their numbers", CountAggregateBox.close, "each.origin, each.tid", "each.origin, -each.tid"
-    ),
+    Mutation("tuples count in the order of time", _canonical, "each.stime, each.origin", "each.origin"),
+    Mutation("then in the order of origins", _canonical, "each.origin, each.tid", "each.tid"),
+    Mutation("then in the order of their numbers", _canonical, "each.origin, each.tid", "each.origin, -each.tid"),
     Mutation(
         "only tuples below the watermark count",
-        CountAggregateBox.close,
-        "if each.stime < self",
-        "if each.stime <= self",
+        OrderedBox.close,
+        "if each[1].stime < self",
+        "if each[1].stime <= self",
     ),
     Mutation(
-        "a window's time is that of its last tuple", CountAggregateBox._count, "tuples[-1].stime", "tuples[0].stime"
+        "a window's time is that of its last tuple", CountAggregateBox._take, "tuples[-1].stime", "tuples[0].stime"
     ),
-    Mutation("a window hashes its first tuple", CountAggregateBox._count, "[*tuples[0].identity_parts, *", "[*"),
-    Mutation("a window hashes its last tuple", CountAggregateBox._count, ", *tuples[-1].identity_parts]", "]"),
-    Mutation("counting is a kind of its own", CountAggregateBox._count, '"count"', '"window"'),
+    Mutation("a window hashes its first tuple", CountAggregateBox._take, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", CountAggregateBox._take, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", CountAggregateBox._take, '"count"', '"window"'),
     Mutation(
         "an Aggregate that counts promises the watermark",
         CountAggregateBox.promises,
@@ -335,4 +334,33 @@ COUNTING = [
     Mutation("a Drop drops the lowest hashes", DropBox._drops, "1 << 64) <", "1 << 64) >="),
     Mutation("a predicate that is NULL drops nothing", DropBox._drops, "is True", "is not False"),
     Mutation("a Drop passes promises on", DropBox.promises, "dict(self._promised[0])", "{}"),
+]
+
+ORDERED = [
+    Mutation("a session ends with its gap", SessionBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a session's time is the end of its gap", SessionBox._reach, "end, tuples)", "tuples[-1].stime, tuples)"),
+    Mutation(
+        "a session hashes its first tuple",
+        SessionBox._reach,
+        "tuples[0].identity_parts",
+        "tuples[-1].identity_parts",
+    ),
+    Mutation(
+        "a gap is one of a group",
+        SessionBox._take,
+        "self._summaries.groups.of(each)",
+        "tuple(None for _ in self._summaries.groups.types)",
+    ),
+    Mutation("after W a Session promises W + 1 us", SessionBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation("a horizon ends", DedupBox._take, ">= self._horizon_us", "> self._horizon_us"),
+    Mutation(
+        "a tuple that was dropped keeps out nobody",
+        DedupBox._take,
+        "passed = self._passed.get(key)",
+        "passed, self._passed[key] = self._passed.get(key), each.stime",
+    ),
+    Mutation("a key keeps out its own", DedupBox._take, "key = self._groups.of(each)", "key = ()"),
+    Mutation("a Dedup promises the watermark", DedupBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
+    Mutation("a Dedup keeps origins", DedupBox.promises, "dict.fromkeys(self._promised[0],", "dict.fromkeys(['once'],"),
+    Mutation("a Union waits for the input that waits", UnionBox.promises, "min(promised", "max(promised"),
 ]

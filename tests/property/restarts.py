@@ -22,7 +22,7 @@ import pyarrow as pa
 
 import anabranch as ab
 from anabranch.model.header import STIME
-from anabranch.query.boxes import Box, Diagram, Maker
+from anabranch.query.boxes import Box, Diagram, Stateful
 from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.tuples import Tuple
 from tests.recording import Push, Recording
@@ -58,6 +58,8 @@ def every_box(*, long: bool) -> Diagram:
         a.aggregate(_MADE_OF, by="k", window="4s", every="2s", name="sliding"),
         a.aggregate(_MADE_OF, by="k", rows=3, name="threes"),
         a.aggregate(_MADE_OF, by="k", rows=3, every_rows=1, name="from_every_tuple"),
+        a.session(_MADE_OF, by="k", gap="1s", name="session"),
+        a.dedup("k", horizon="3s", name="dedup"),
     ]
     if long:
         boxes += [
@@ -211,7 +213,7 @@ def broken(box: Box, found: OperatorClass, order: Order, runs: Runs) -> list[str
         if restart.is_in(order):
             before, after = (_epoch(run, box, restart.epoch) for run in (runs.whole, runs.again))
             for what, wanted, made in _promises(found, restart, runs.whole, before, after):
-                fault = _difference(wanted, made, in_sequence=order is Order.ARRIVAL and not isinstance(box, Maker))
+                fault = _difference(wanted, made, in_sequence=order is Order.ARRIVAL and not isinstance(box, Stateful))
                 if fault:
                     faults.append(f"{box.name} is not {found} {order.value}: {restart}, {what}: {fault}")
     return faults

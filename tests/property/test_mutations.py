@@ -22,9 +22,9 @@ from anabranch.reference.steps import FilterBox, UnionBox
 from anabranch.reference.tuples import Tuple
 from anabranch.reference.windows import AggregateBox
 from tests.property import oracle
-from tests.property.diagrams import counting, joins, stateless_and_windows
+from tests.property.diagrams import counting, joins, ordered, stateless_and_windows
 from tests.property.mutations import Mutation
-from tests.property.reference_rules import COUNTING, JOINS, WINDOWS
+from tests.property.reference_rules import COUNTING, JOINS, ORDERED, WINDOWS
 from tests.recording import RecordedStream, Recording
 from tests.unit.reference import test_boxes, test_stage
 from tests.unit.reference.streams import diagram, row, source
@@ -60,11 +60,6 @@ ONLY_BY_HAND = [
     (
         Mutation("without otherwise the rest is gone", FilterBox.process, "elif self._otherwise:", "else:"),
         test_boxes.test_without_otherwise_the_rest_is_gone,
-    ),
-    (
-        # In a diagram all inputs that carry an origin promise the same: nothing on their way waits.
-        Mutation("a Union promises the smallest per origin", UnionBox.promises, "min(promised", "max(promised"),
-        test_boxes.test_a_union_promises_per_origin_the_smallest_of_those_that_carry_it,
     ),
     (
         # Spark would not be asked: it is told to run only Unions whose inputs spell their columns alike.
@@ -165,6 +160,12 @@ def test_joins_notice(mutation: Mutation, recorded: Recorded, known: Known) -> N
 def test_counting_notices(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     recording, before = recorded(counting), known(counting)
     assert is_noticed(mutation, recording, before), "this rule could be broken without anyone noticing"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mutation", ORDERED, ids=str)
+def test_ordered_boxes_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
+    assert is_noticed(mutation, recorded(ordered), known(ordered)), "this rule could be broken without anyone noticing"
 
 
 @pytest.mark.parametrize(("mutation", "example"), ONLY_BY_HAND, ids=lambda part: getattr(part, "__name__", str(part)))

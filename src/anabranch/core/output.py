@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from anabranch.model.punctuation import Punctuations, merge_min
 from anabranch.query import catalog
-from anabranch.query.boxes import Arrow, Diagram, Maker, Source
+from anabranch.query.boxes import Arrow, Diagram, Maker, Source, Stateful
 from anabranch.query.graph import origins, stream_of
 
 
@@ -44,6 +44,6 @@ def _of_root(diagram: Diagram, root: Arrow, inputs: Mapping[str, Punctuations], 
 
 def _of_arrow(diagram: Diagram, arrow: Arrow, inputs: Mapping[str, Punctuations]) -> dict[str, int]:
     box, stream = diagram.box(arrow.box), stream_of(diagram, arrow)
-    if stream in inputs or isinstance(box, Source | Maker):
+    if stream in inputs or isinstance(box, Source | Stateful):
         return {origin: inputs[stream].get(origin, 0) for origin in origins(diagram, arrow)}
     return merge_min(_of_arrow(diagram, below, inputs) for below in box.inputs)

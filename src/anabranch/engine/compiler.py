@@ -20,15 +20,31 @@ from anabranch.columns import arrow_schema
 from anabranch.engine.count_windows import count_windows
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
+from anabranch.engine.keepers import apply_dedup
 from anabranch.engine.roots import Finish, Root
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
-from anabranch.engine.windows import apply_aggregate
+from anabranch.engine.windows import apply_aggregate, apply_session
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.limits import PLAN_STEPS
 from anabranch.query import floats
-from anabranch.query.boxes import Aggregate, Arrow, Box, Diagram, Drop, Filter, Join, Map, Source, Step, Summing, Union
+from anabranch.query.boxes import (
+    Aggregate,
+    Arrow,
+    Box,
+    Dedup,
+    Diagram,
+    Drop,
+    Filter,
+    Join,
+    Map,
+    Session,
+    Source,
+    Step,
+    Summing,
+    Union,
+)
 from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
 
 Journals = Callable[[str], DataFrame]
@@ -128,6 +144,10 @@ class _Compiler:
                     return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Join():
                     return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Session():
+                    return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
+                case Dedup():
+                    return Root(apply_dedup(self._arrow(box.input), box))
                 case Source() | Filter() | Map() | Drop() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:

@@ -22,8 +22,8 @@ from pyspark.sql.types import LongType, StructType
 
 from anabranch.engine.counting import FROM, TO, CountWindows
 from anabranch.engine.exact import Scales, aggregate_columns
-from anabranch.engine.hashing import identity_hash, identity_parts
-from anabranch.engine.ordered_frame import in_order, typed
+from anabranch.engine.hashing import identity_hash, identity_parts, typed
+from anabranch.engine.ordered_frame import in_order
 from anabranch.engine.roots import Root
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.windows import spelled

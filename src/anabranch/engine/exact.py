@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DoubleType
 
 from anabranch.limits import SUM_DIGITS
-from anabranch.query.boxes import Aggregate
+from anabranch.query.boxes import Summing
 from anabranch.query.sql import select_items
 from anabranch.query.summations import Summation, with_summations
 
@@ -33,7 +33,7 @@ _HALF = 10**9
 """Half of these digits: 9 * 10^9 such numbers can be added before a bigint could overflow."""
 
 
-def aggregate_columns(frame: DataFrame, box: Aggregate, scales: Scales) -> list[tuple[str, Column]]:
+def aggregate_columns(frame: DataFrame, box: Summing, scales: Scales) -> list[tuple[str, Column]]:
     """The select list of an Aggregate over this input, as (name, expression)."""
     return [
         (name, F.expr(exact_sql(frame, sql, scales[name.lower()]) if name.lower() in scales else sql).alias(name))

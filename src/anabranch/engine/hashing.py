@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.model.identity import IDENTITY_TYPES, label
 from anabranch.model.names import Origins
+from anabranch.query.sql import quote
 
 TypedColumn = tuple[str, Column]
 
@@ -30,6 +31,12 @@ def identity_parts(origins: Origins, prefix: str = "") -> list[TypedColumn]:
     origin = F.element_at(names, F.col(f"{prefix}_origin") + 1)
     columns = (origin, F.unix_micros(f"{prefix}_stime"), F.col(f"{prefix}_tid"))
     return list(zip(IDENTITY_TYPES, columns, strict=True))
+
+
+def typed(frame: DataFrame, names: Sequence[str]) -> list[TypedColumn]:
+    """Columns of a frame with their types, as parts of a hash."""
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    return [(types[name], F.col(quote(name))) for name in names]
 
 
 def _normal(type_name: str, column: Column) -> Column:

@@ -104,6 +104,30 @@ def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
     return rows.take(pa.array(np.lexsort(keys)))
 
 
+def first_at_or_after(ordered: Ordered, wanted: Integers) -> Integers:
+    """For each row, the place of the first row of its group whose time is at or after a wanted one; if there is none,
+    the number of rows."""
+    count = len(wanted)
+    times = np.concatenate([wanted, ordered.times])  # those that look come before what they look for
+    is_row = np.repeat([False, True], count)
+    order = np.lexsort((is_row, times, np.tile(ordered.group, 2)))
+    before = np.cumsum(is_row[order])
+    place = np.empty(2 * count, dtype=np.int64)
+    place[order] = before
+    found = place[:count]
+    group = np.append(ordered.group, -1)
+    return np.where(group[found] == ordered.group, found, count)
+
+
+def blanked(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of which nothing is wanted any more but their group, time and identity: their columns are NULL."""
+    kept = (*GROUP, STIME, ORIGIN, TID)
+    columns = [
+        rows.column(field.name) if field.name in kept else pa.nulls(rows.num_rows, field.type) for field in rows.schema
+    ]
+    return pa.record_batch(columns, schema=rows.schema)
+
+
 def changes(columns: Sequence[Integers]) -> Flags:
     """Whether a row differs from the one before it in any of these columns; the first always does."""
     count = len(columns[0])

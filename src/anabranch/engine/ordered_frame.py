@@ -31,9 +31,3 @@ def in_order(frame: DataFrame, name: str, group: Sequence[TypedColumn], box: Ord
         OrderedRows(box), MADE, outputMode="append", timeMode="EventTime"
     )
     return worked.mapInArrow(unpack, made)
-
-
-def typed(frame: DataFrame, names: Sequence[str]) -> list[TypedColumn]:
-    """Columns of a frame with their types, as parts of a hash."""
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    return [(types[name], F.col(quote(name))) for name in names]

@@ -1,4 +1,4 @@
-"""Aggregate over time windows: figure 3 of the racing paper, with Spark's watermark as the punctuation.
+"""Aggregate over time windows, and Session: figure 3 of the racing paper, with Spark's watermark as the punctuation.
 
 Spark closes a window ``[a, b)`` when its watermark reaches b. It has one watermark for all groups, so the slowest
 source holds every group, where the figure would hold only the groups that this source feeds.
@@ -7,19 +7,25 @@ source holds every group, where the figure would hold only the groups that this 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from anabranch.engine.exact import Scales, aggregate_columns
-from anabranch.engine.hashing import identity_hash
+from anabranch.engine.hashing import identity_hash, identity_parts, typed
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.watermark import as_event_time
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.model.times import MS
-from anabranch.query.boxes import Aggregate
+from anabranch.query.boxes import Aggregate, Session
 from anabranch.query.sql import quote
+
+_WINDOW: Final = "_window"
+_TIME: Final = "_time"
+_ALL: Final = "_all"
+_FIRST: Final = "_first"
 
 
 def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
@@ -30,13 +36,31 @@ def apply_aggregate(frame: DataFrame, box: Aggregate, origins: Origins, scales: 
     keys = [F.col(quote(name)) for name in names]
     items = aggregate_columns(frame, box, scales)
     grouped = timed.groupBy(window.alias("_window"), *keys).agg(*[column for _, column in items])
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    parts = [(types[key], F.col(quote(key))) for key in names]
-    parts += [("bigint", F.unix_micros(f"_window.{edge}")) for edge in ("start", "end")]
+    parts = [*typed(frame, names), *[("bigint", F.unix_micros(f"_window.{edge}")) for edge in ("start", "end")]]
     header = (
         F.col("_window.end").alias(STIME),
         F.lit(origins.code(box.name)).alias(ORIGIN),
         identity_hash("window", box.name, parts).alias(TID),
+    )
+    return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
+
+
+def apply_session(frame: DataFrame, box: Session, origins: Origins, scales: Scales) -> DataFrame:
+    """Sessions of Spark, which are one if the next begins when the last ends, and are closed by a watermark that is
+    there. A tuple at the watermark may still come. So event times are a microsecond late, and gaps as much shorter:
+    then a tuple that comes when the gap is over is not in the session, whether that was closed before or not."""
+    late = F.col(STIME) + F.expr("INTERVAL '0.000001' SECOND")
+    names = spelled(frame, box.by)
+    keys = [F.col(quote(name)) for name in names]
+    items = aggregate_columns(frame, box, scales)
+    timed = as_event_time(frame, late, _TIME).withColumn(_ALL, F.col(ORIGIN) * 0)  # Spark wants at least one key
+    session = F.session_window(_TIME, f"{box.gap_us - 1} microseconds").alias(_WINDOW)
+    first = F.min(F.struct(*ROW_HEADER)).alias(_FIRST)
+    grouped = timed.groupBy(session, _ALL, *keys).agg(first, *[column for _, column in items])
+    header = (
+        F.col(f"{_WINDOW}.end").alias(STIME),
+        F.lit(origins.code(box.name)).alias(ORIGIN),
+        identity_hash("session", box.name, [*typed(frame, names), *identity_parts(origins, f"{_FIRST}.")]).alias(TID),
     )
     return grouped.select(*header, *keys, *[F.col(quote(name)) for name, _ in items])
 

@@ -155,6 +155,22 @@ class Aggregate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """One tuple per group and session: tuples of which each is less than ``gap`` after the one before it."""
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    gap_us: int
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """One tuple per pair with ``|t1 - t2| < within`` for which ``on`` holds."""
 
@@ -169,16 +185,36 @@ class Join:
         return (self.left, self.right)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dedup:
+    """Tuples pass, but for those of a key of which another passed less than ``horizon`` before, in canonical order."""
+
+    name: str
+    input: Arrow
+    by: tuple[str, ...]
+    horizon_us: int
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
 Step = Filter | Map | Drop
 """Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
 
-Maker = Join | Aggregate
+Maker = Join | Aggregate | Session
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
-Summing = Aggregate
+Keeper = Dedup
+"""Boxes that hold state and let tuples through with their identity."""
+
+Stateful = Maker | Keeper
+"""Each of them has a stage of its own."""
+
+Summing = Aggregate | Session
 """Boxes that compute aggregate functions over groups of tuples."""
 
-Box = Source | Step | Union | Maker
+Box = Source | Step | Union | Stateful
 
 
 def kind_name(box: Box) -> str:

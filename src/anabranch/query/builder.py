@@ -24,12 +24,14 @@ from anabranch.query.boxes import (
     Aggregate,
     Arrow,
     Box,
+    Dedup,
     Diagram,
     Drop,
     Filter,
     Join,
     Map,
     Output,
+    Session,
     Source,
     Union,
     kind_name,
@@ -291,7 +293,7 @@ class Stream:
             name="",
             input=self.arrow,
             columns=_text("columns", columns),
-            by=tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by),
+            by=_names(by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
@@ -299,6 +301,27 @@ class Stream:
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
+
+    def session(
+        self,
+        columns: str,
+        *,
+        gap: Duration,
+        by: str | Sequence[str] = (),
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group."""
+        durations = _Durations()
+        session = Session(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            gap_us=durations.read("gap", gap),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(session, name, durations)[0]
 
     def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
         """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""
@@ -311,6 +334,12 @@ class Stream:
             within_us=durations.read("within", within),
         )
         return self.query._add(join, name, durations)[0]
+
+    def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
+        """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""
+        durations = _Durations()
+        dedup = Dedup(name="", input=self.arrow, by=_names(by), horizon_us=durations.read("horizon", horizon))
+        return self.query._add(dedup, name, durations)[0]
 
     def __repr__(self) -> str:
         return f"<stream {self.arrow} of {self.query.name!r}>"
@@ -348,6 +377,10 @@ def _text(what: str, value: object) -> str:
     if not isinstance(value, str):
         raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
     return value
+
+
+def _names(by: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by)
 
 
 def _whole(what: str, value: object) -> int:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from anabranch.query.boxes import Aggregate, Box, Drop, Filter, Join, Map, Source, Union
+from anabranch.query.boxes import Aggregate, Box, Dedup, Drop, Filter, Join, Map, Session, Source, Union
 from anabranch.query.kinds.joins import JOIN
+from anabranch.query.kinds.keepers import DEDUP
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
-from anabranch.query.kinds.windows import AGGREGATE
+from anabranch.query.kinds.windows import AGGREGATE, SESSION
 
 KINDS: Final[Mapping[str, Kind[Any]]] = {
-    each.makes.__name__.lower(): each for each in (SOURCE, FILTER, MAP, DROP, UNION, AGGREGATE, JOIN)
+    each.makes.__name__.lower(): each for each in (SOURCE, FILTER, MAP, DROP, UNION, AGGREGATE, SESSION, JOIN, DEDUP)
 }
 """By what the text form calls them."""
 
@@ -37,6 +38,10 @@ def kind(box: Box) -> Kind[Any]:
             return AGGREGATE
         case Join():
             return JOIN
+        case Session():
+            return SESSION
+        case Dedup():
+            return DEDUP
         case _:
             assert_never(box)
 

@@ -1,9 +1,10 @@
 """Questions about the shape of a diagram: order, origins, sources, and where it is cut into stages.
 
-A *stage* is one Spark query. Every Join and every Aggregate is the root of a stage of its own, so that a shared one is
-computed once and none delays the watermark of another; so is every Source or Union that an output hangs on. Filters,
-Maps and Drops above a root belong to it: several outputs of one root are split when the batch is logged. Filters, Maps,
-Drops and Unions below a root are part of it too, down to the sources and the internal streams of other roots.
+A *stage* is one Spark query. Every box that holds state (a Join, an Aggregate, a Dedup …) is the root of a stage of its
+own, so that a shared one is computed once and none delays the watermark of another; so is every Source or Union that an
+output hangs on. Filters, Maps and Drops above a root belong to it: several outputs of one root are split when the batch
+is logged. Filters, Maps, Drops and Unions below a root are part of it too, down to the sources and the internal streams
+of other roots.
 
 A deployment that places boxes on different nodes adds *cuts*: an arrow and a box that reads it on other nodes. A cut
 arrow becomes an internal stream, whatever box it comes from, and is a target of the stage that makes it. Where a
@@ -19,7 +20,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Step, Union
+from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Stateful, Step, Union
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,8 +184,8 @@ def read_as(diagram: Diagram, stage: Stage, arrow: Arrow) -> str | None:
 
 
 def is_stateful(diagram: Diagram, stage: Stage) -> bool:
-    """Whether a stage computes a Join or an Aggregate. There is no more than one, its root."""
-    return isinstance(diagram.box(stage.root), Maker) and not stage.reads_root
+    """Whether a stage computes a box that holds state. There is no more than one, its root."""
+    return isinstance(diagram.box(stage.root), Stateful) and not stage.reads_root
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +209,9 @@ class _Cutting:
         for stream, arrow in self._wanted():
             root, path = self._way_to(arrow)
             hanging.setdefault(root, []).append(Target(stream=stream, path=path, arrow=arrow))
-        makers = [_Root(box.name, Arrow(box.name)) for box in self._diagram.boxes if isinstance(box, Maker)]
+        stateful = [_Root(box.name, Arrow(box.name)) for box in self._diagram.boxes if isinstance(box, Stateful)]
         rank = {box.name: index for index, box in enumerate(order(self._diagram))}
-        roots = sorted({*hanging, *makers}, key=lambda root: rank[root.name])
+        roots = sorted({*hanging, *stateful}, key=lambda root: rank[root.name])
         inputs = {root: tuple(self._streams_below(root)) for root in roots}
         read = {stream for streams in inputs.values() for stream in streams}
         return tuple(
@@ -255,7 +256,7 @@ class _Cutting:
         while below:
             arrow, reader = below.pop()
             box = self._boxes[arrow.box]
-            if isinstance(box, Source | Maker) or (arrow, reader) in self._cuts:
+            if isinstance(box, Source | Stateful) or (arrow, reader) in self._cuts:
                 stream = stream_of(self._diagram, arrow)
                 yield from () if stream in seen else (stream,)
                 seen.add(stream)
@@ -264,8 +265,8 @@ class _Cutting:
                 below.extend((each, box.name) for each in reversed(box.inputs))
 
     def _internal(self, root: _Root, read: set[str]) -> tuple[Target, ...]:
-        """What other stages read of a Join or an Aggregate."""
+        """What other stages read of a box that holds state."""
         stream = internal_stream(root.name)
-        if not isinstance(self._boxes[root.name], Maker) or stream not in read:
+        if not isinstance(self._boxes[root.name], Stateful) or stream not in read:
             return ()
         return (Target(stream=stream, path=(), arrow=root.arrow),)

@@ -1,7 +1,8 @@
 """Which columns a stage needs of the streams it reads: the others are not sent to Spark.
 
-Only an Aggregate over time leaves columns behind: what comes out of every other root has all that went in, and one
-that counts puts its tuples in order. Where something is not clear, everything is needed.
+Only an Aggregate over time and a Session leave columns behind: what comes out of most other roots has all that went in,
+and those that depend on order choose by themselves what waits in their state. Where something is not clear, everything
+is needed.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Session, Union
 from anabranch.query.graph import Stage, read_as
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
@@ -38,10 +39,12 @@ IDENTITY = Needs(frozenset(), identity=True)
 def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
     """What the stage needs of each stream that it reads."""
     root = diagram.box(stage.root)
-    if not isinstance(root, Aggregate) or root.counts or stage.reads_root:
+    if stage.reads_root or not isinstance(root, Aggregate | Session) or (isinstance(root, Aggregate) and root.counts):
         return dict.fromkeys(stage.inputs, EVERYTHING)
     found: dict[str, Needs] = {}
     wanted = _read([*map(parse_expression, root.by), *parse_list(root.columns)])
+    if isinstance(root, Session):  # which is known by its first tuple
+        wanted = wanted.and_also(IDENTITY)
     _Following(diagram, stage, found).follow(root.input, wanted)
     return found
 

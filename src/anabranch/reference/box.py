@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from anabranch.errors import check
 from anabranch.model.header import STIME
+from anabranch.model.identity import Part
 from anabranch.reference.tuples import Tuple
 
 Columns = Mapping[str, str]
@@ -58,6 +59,24 @@ class ReferenceBox(ABC):
         for each in tuples:
             check(each.origin in self._promised[port], f"A tuple of {each.origin!r} came where it does not reach.")
             check(each.stime >= self._promised[port][each.origin], f"{each} is below the punctuation of its origin.")
+
+
+class Groups:
+    """The group of a tuple: the values of some of its columns, alike where Spark's grouping finds them alike."""
+
+    def __init__(self, by: Iterable[str], columns: Columns) -> None:
+        spelled = {name.lower(): name for name in columns}
+        self.types = {spelled[name.lower()]: columns[spelled[name.lower()]] for name in by}
+
+    def of(self, each: Tuple) -> Group:
+        return tuple(normal(each.values[name]) for name in self.types)
+
+    def columns(self, group: Group) -> dict[str, object]:
+        return dict(zip(self.types, group, strict=True))
+
+    def parts(self, group: Group) -> list[Part]:
+        """The group, as it is hashed into an identity."""
+        return list(zip(self.types.values(), group, strict=True))
 
 
 def scope_of(columns: Columns) -> dict[str, str]:

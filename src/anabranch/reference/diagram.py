@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from anabranch.errors import check
 from anabranch.model.names import internal_stream
-from anabranch.query.boxes import Arrow, Diagram, Maker, Source
+from anabranch.query.boxes import Arrow, Diagram, Source, Stateful
 from anabranch.query.graph import order
 from anabranch.reference.box import Emitted, Promises
 from anabranch.reference.network import make_boxes, readers
@@ -19,7 +19,7 @@ from anabranch.reference.tuples import Tuple
 
 
 class ReferenceRun:
-    """Feed the sources, then read the streams: outputs by name, Joins and Aggregates as ``box:<name>``."""
+    """Feed the sources, then read the streams: outputs by name, boxes that hold state as ``box:<name>``."""
 
     def __init__(self, diagram: Diagram) -> None:
         self._diagram = diagram
@@ -62,6 +62,6 @@ class ReferenceRun:
         }
 
     def _streams(self) -> dict[str, Arrow]:
-        made = (box.name for box in self._diagram.boxes if isinstance(box, Maker))
+        made = (box.name for box in self._diagram.boxes if isinstance(box, Stateful))
         outputs = {output.name: output.input for output in self._diagram.outputs}
         return outputs | {internal_stream(name): Arrow(name) for name in made}

@@ -9,8 +9,9 @@ from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox
+from anabranch.reference.ordered import DedupBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
-from anabranch.reference.windows import AggregateBox, CountAggregateBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -45,6 +46,10 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return CountAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0], scales)
+        case boxes.Session():
+            return SessionBox(box, below[0], reached[0], scales)
+        case boxes.Dedup():
+            return DedupBox(box, below[0], reached[0])
         case boxes.Source():
             raise TypeError("a source has no box: its tuples are given")
         case _:

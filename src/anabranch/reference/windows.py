@@ -1,8 +1,7 @@
-"""Aggregate: windows of time and of tuples."""
+"""Aggregate and Session: windows of time, of tuples, and between gaps."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -10,69 +9,57 @@ from anabranch.errors import check
 from anabranch.model.identity import Part, identity_hash
 from anabranch.query import boxes
 from anabranch.reference.aggregates import ROWS, compile_aggregate
-from anabranch.reference.box import Columns, Emitted, Group, Promises, ReferenceBox, normal, row_of, scope_of, spelling
+from anabranch.reference.box import Columns, Emitted, Group, Groups, Promises, ReferenceBox, row_of, scope_of, spelling
 from anabranch.reference.expressions import parse_select
+from anabranch.reference.ordered import OrderedBox
 from anabranch.reference.tuples import Tuple
 
 NO_SCALES: Mapping[str, int] = {}
 
 
-class WindowBox(ReferenceBox):
-    """What windows of time and of tuples share: groups, their columns, and Spark's watermark."""
+class Summaries:
+    """What all boxes with aggregate functions share: groups, and the tuple that sums up a window of one."""
 
-    def __init__(
-        self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
-    ) -> None:
+    def __init__(self, box: boxes.Summing, columns: Columns, scales: Mapping[str, int] = NO_SCALES) -> None:
         """``scales`` has the columns whose sums are exact, in lower case, and their digits after the point."""
-        super().__init__([origins])
-        spelled = {name.lower(): name for name in columns}
-        self._keys = {spelled[name.lower()]: columns[spelled[name.lower()]] for name in box.by}
-        groups = {name.lower(): type_ for name, type_ in self._keys.items()}
+        self.groups = Groups(box.by, columns)
+        groups = {name.lower(): type_ for name, type_ in self.groups.types.items()}
         self._made = {
             name: compile_aggregate(node.unalias(), groups, scope_of(columns), scales.get(name.lower()))
             for name, node in ((spelling(node, columns), node) for node in parse_select(box.columns))
         }
-        self.columns = {**self._keys, **{name: made.type for name, made in self._made.items()}}
-        self._box = box
-        self.watermark_us = 0
+        self.columns = {**self.groups.types, **{name: made.type for name, made in self._made.items()}}
+        self._name = box.name
 
-    def punctuate(self, port: int, promises: Mapping[str, int]) -> Emitted:
-        super().punctuate(port, promises)
-        return self.close(self._smallest(port) // 1_000 * 1_000)
-
-    @abstractmethod
-    def close(self, watermark_us: int) -> Emitted:
-        """Put out every window that the watermark completes."""
-
-    def _group(self, each: Tuple) -> Group:
-        return tuple(normal(each.values[name]) for name in self._keys)
-
-    def _summary(self, kind: str, group: Group, window: Sequence[Part], stime: int, tuples: list[Tuple]) -> Tuple:
+    def summary(self, kind: str, group: Group, window: Sequence[Part], stime: int, tuples: Sequence[Tuple]) -> Tuple:
         """The tuple of a window, whose identity is that of its group and what ``window`` says of it."""
-        keys = dict(zip(self._keys, group, strict=True))
-        parts: list[Part] = [(type_, keys[name]) for name, type_ in self._keys.items()]
+        keys = self.groups.columns(group)
         row = {name.lower(): value for name, value in keys.items()} | {ROWS: [row_of(each) for each in tuples]}
         return Tuple(
-            origin=self._box.name,
+            origin=self._name,
             stime=stime,
-            tid=identity_hash(kind, self._box.name, [*parts, *window]),
+            tid=identity_hash(kind, self._name, [*self.groups.parts(group), *window]),
             values={**keys, **{name: made.of(row) for name, made in self._made.items()}},
         )
 
 
-class AggregateBox(WindowBox):
+class AggregateBox(ReferenceBox):
     """Figure 3: collect each group's tuples by window; a window is put out when nothing can be missing from it."""
 
     def __init__(
         self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
     ) -> None:
-        super().__init__(box, columns, origins, scales)
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
         self._windows: dict[tuple[int, int], dict[Group, list[Tuple]]] = {}
+        self.watermark_us = 0
 
     def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
         self._check_promises(port, tuples)
         for each in tuples:
-            group = self._group(each)
+            group = self._summaries.groups.of(each)
             for window in self._windows_of(each.stime):
                 check(window[1] > self.watermark_us, f"{each} belongs to a window that is closed.")
                 self._windows.setdefault(window, {}).setdefault(group, []).append(each)
@@ -84,12 +71,17 @@ class AggregateBox(WindowBox):
         first, last = (time - size) // every + 1, time // every
         return [(k * every, k * every + size) for k in range(first, last + 1)]
 
+    def punctuate(self, port: int, promises: Mapping[str, int]) -> Emitted:
+        super().punctuate(port, promises)
+        return self.close(self._smallest(port) // 1_000 * 1_000)
+
     def close(self, watermark_us: int) -> Emitted:
+        """Put out every window that the watermark completes."""
         self.watermark_us = max(self.watermark_us, watermark_us)
         closed = sorted(window for window in self._windows if window[1] <= self.watermark_us)
         return {
             0: [
-                self._summary("window", group, [("bigint", start), ("bigint", end)], end, tuples)
+                self._summaries.summary("window", group, [("bigint", start), ("bigint", end)], end, tuples)
                 for start, end in closed
                 for group, tuples in self._windows.pop((start, end)).items()
             ]
@@ -100,33 +92,23 @@ class AggregateBox(WindowBox):
         return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
 
 
-class CountAggregateBox(WindowBox):
+class CountAggregateBox(OrderedBox):
     """Figure 4: collect each group's tuples until all before them are known, then count them in canonical order."""
 
     def __init__(
         self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
     ) -> None:
-        super().__init__(box, columns, origins, scales)
-        self._waiting: list[Tuple] = []
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
         self._counts: Counter[Group] = Counter()
         self._windows: dict[Group, dict[int, list[Tuple]]] = {}
 
-    def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
-        self._check_promises(port, tuples)
-        self._waiting += tuples
-        return {}
-
-    def close(self, watermark_us: int) -> Emitted:
-        self.watermark_us = max(self.watermark_us, watermark_us)
-        complete = [each for each in self._waiting if each.stime < self.watermark_us]
-        self._waiting = [each for each in self._waiting if each.stime >= self.watermark_us]
-        ordered = sorted(complete, key=lambda each: (each.stime, each.origin, each.tid))
-        return {0: [summary for each in ordered for summary in self._count(each)]}
-
-    def _count(self, each: Tuple) -> Iterator[Tuple]:
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
         """Put the next tuple of a group into its windows; one of them may be full then."""
         size, every = self._box.count_window
-        group = self._group(each)
+        group = self._summaries.groups.of(each)
         windows = self._windows.setdefault(group, {})
         number = self._counts[group]
         self._counts[group] += 1
@@ -135,8 +117,36 @@ class CountAggregateBox(WindowBox):
         if len(windows.get(number - size + 1, ())) == size:
             tuples = windows.pop(number - size + 1)
             ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
-            yield self._summary("count", group, ends, tuples[-1].stime, tuples)
+            yield self._summaries.summary("count", group, ends, tuples[-1].stime, tuples)
 
     def promises(self) -> Promises:
         """Every tuple before the watermark is counted, so the next window ends with one at or after it."""
         return {self._box.name: self.watermark_us}
+
+
+class SessionBox(OrderedBox):
+    """Collect each group's tuples until a gap follows them: no tuple came for as long as the gap is."""
+
+    def __init__(
+        self, box: boxes.Session, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._open: dict[Group, list[Tuple]] = {}
+
+    def _take(self, port: int, each: Tuple) -> Iterable[Tuple]:
+        self._open.setdefault(self._summaries.groups.of(each), []).append(each)
+        return ()
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        ends = {group: tuples[-1].stime + self._box.gap_us for group, tuples in self._open.items()}
+        for group, end in ends.items():
+            if end <= time_us:
+                tuples = self._open.pop(group)
+                yield self._summaries.summary("session", group, tuples[0].identity_parts, end, tuples)
+
+    def promises(self) -> Promises:
+        """Every session whose gap ends at the watermark is out, so the next one ends later."""
+        return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}

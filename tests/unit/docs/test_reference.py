@@ -74,7 +74,7 @@ def test_settings_of_spark() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_option_of_a_box_is_told_in_both_forms(kind: str) -> None:
-    rows = table(section(BOXES, kind.capitalize()), "Python")
+    rows = table(section(BOXES, KINDS[kind].makes.__name__), "Python")
     keys = [key.strip() for row in rows for key in row[1].split(",")]
     assert sorted(keys) == sorted(key.name for key in KINDS[kind].keys)
     builder = getattr(Stream, kind, None) or getattr(Query, kind)

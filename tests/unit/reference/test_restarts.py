@@ -8,12 +8,13 @@ that promise less, an example shows that they could not promise more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.query.boxes import Arrow, Box, Diagram, Drop, Filter, Map
+from anabranch.query.boxes import Arrow, Box, Dedup, Diagram, Drop, Filter, Map, Session
 from anabranch.query.classes import judge
 from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.network import make_boxes
@@ -33,7 +34,9 @@ TIME_WINDOW = aggregate("box", "a", "count(*) AS n, sum(v) AS v", ("k",), WINDOW
 THREES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3)
 SLIDING = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 1)
 ONES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 1, 1)
-ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES]
+SESSION = Session(name="box", input=Arrow("a"), columns="count(*) AS n, sum(v) AS v", by=("k",), gap_us=3 * MS)
+DEDUP = Dedup(name="box", input=Arrow("a"), by=("k",), horizon_us=5 * MS)
+ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES, SESSION, DEDUP]
 
 Input = list[Tuple]
 inputs = st.lists(st.tuples(st.integers(1, 20), st.sampled_from("xy"), st.integers(0, 3)), min_size=1, max_size=14).map(
@@ -76,8 +79,8 @@ def test_every_class_is_tried() -> None:
     assert [names(box) for box in of(OperatorClass.REPEATABLE)] == [
         "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1",
     ]  # fmt: skip
-    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW, SLIDING]
-    assert of(OperatorClass.DETERMINISTIC) == [THREES]
+    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW, SLIDING, SESSION]
+    assert of(OperatorClass.DETERMINISTIC) == [THREES, DEDUP]
     assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
     assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
 
@@ -101,6 +104,21 @@ def test_windows_of_time_come_back_to_what_they_would_have_been(a: Input, cut: i
     assert contents(each for each in again if each.stime > settled) == contents(
         each for each in whole if each.stime > settled
     )
+
+
+@given(a=inputs, cut=st.integers(0, 14))
+def test_sessions_come_back_to_what_they_would_have_been(a: Input, cut: int) -> None:
+    lost = max((each.stime for each in a[:cut]), default=0)
+    begins = {}  # of each group, when a session begins that has nothing of what was lost
+    for group in "xy":
+        times = [lost, *sorted(each.stime for each in a if each.stime > lost and each.values["k"] == group)]
+        later = [time for before, time in pairwise(times) if time - before >= SESSION.gap_us]
+        begins[group] = min(later, default=END_US)
+    whole, again = (
+        contents(each for each in made if each.stime > begins[str(each.values["k"])] + SESSION.gap_us - 1)
+        for made in (run(SESSION, a, []), run(SESSION, a[cut:], []))
+    )
+    assert again == whole
 
 
 @given(a=inputs, cut=st.integers(0, 14))

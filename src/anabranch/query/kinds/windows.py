@@ -1,4 +1,4 @@
-"""Aggregate: boxes that compute aggregate functions over windows of their input."""
+"""Aggregate and Session: boxes that compute aggregate functions over windows of their input."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from anabranch.limits import LARGEST_SUM_SCALE, WINDOW_ROWS, WINDOWS
 from anabranch.model.times import MS, format_duration
-from anabranch.query.boxes import Aggregate, Schema, Summing
+from anabranch.query.boxes import Aggregate, Schema, Session, Summing
 from anabranch.query.checks import (
     check_by,
     check_expression,
@@ -95,6 +95,49 @@ class AggregateKind(Kind[Aggregate]):
         it. Windows of time: all that end at or before the watermark are out, and the next one ends at least one unit
         later."""
         return 0 if box.counts else 1
+
+
+class SessionKind(Kind[Session]):
+    makes = Session
+    keys = (
+        Key(name="input", form=ARROW),
+        Key(name="columns", form=TEXT),
+        Key(name="by", form=NAMES, default=()),
+        Key(name="gap", attribute="gap_us", form=DURATION),
+        Key(name="scale", form=WHOLE, default=None),
+    )
+    shape = ("[[", "]]")
+    meaning = "aggregates over sessions: tuples of a group that follow each other with less than a gap between them"
+    state = "a partial result for each session that is not over"
+    class_ = "convergent-capable"
+
+    def sql(self, box: Session) -> tuple[str, ...]:
+        return (box.columns,)
+
+    def lines(self, box: Session) -> Iterator[str]:
+        yield from summing_lines(box)
+        yield f"gap {format_duration(box.gap_us)}"
+        yield from scale_lines(box)
+
+    def check(self, box: Session, inputs: Sequence[Schema | None], report: Report) -> None:
+        check_by(box.name, box.by, inputs[0], report)
+        check_window(box.name, "gap", box.gap_us, report)
+        check_summing(box, inputs[0], report)
+
+    def schema(self, box: Session, inputs: Sequence[Schema]) -> Schema | None:
+        return made_columns(box.columns, box.by, inputs[0])
+
+    def judge(self, box: Session, order: Order) -> Judgement:
+        reason = "a restart misses tuples in the first session of a group only: the next begins after a gap"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+
+    def flow(self, box: Session, flow: Flow) -> Columns:
+        return flow.summed(box)
+
+    def waits_us(self, box: Session) -> int | None:
+        """All sessions whose gap ends at or before the watermark are out; that of a later one ends at least one unit
+        later."""
+        return 1
 
 
 # --- what boxes with aggregate functions share ---------------------------------------------------------------------
@@ -197,3 +240,4 @@ def _report_many_windows(box: str, field: str, windows: int, report: Report) -> 
 
 
 AGGREGATE: Final = AggregateKind()
+SESSION: Final = SessionKind()
