@@ -64,6 +64,7 @@ class Grouping:
         """Keys that a Map before the box has to make: name and SQL."""
         self._keys: Final = self._read_keys()
         self._check_window()
+        self._began = self._session_time()
         self._taken = {key.name.lower() for key in self._keys}
         for item in select.items:
             if item.expression is None:
@@ -71,6 +72,8 @@ class Grouping:
             self._add_calls(item.expression, item)
         if select.having is not None:
             self._add_calls(select.having, None)
+        if self._began:
+            self._made.setdefault(f"min({self._began})", self._name(START))
         if not self._made:
             self._made["count(*)"] = self._name(_UNUSED)
 
@@ -90,6 +93,8 @@ class Grouping:
             return stream.aggregate(columns, by=by, window=timedelta(microseconds=MS))
         if window.kind is WindowKind.COUNT:
             return stream.aggregate(columns, by=by, rows=window.size, every_rows=window.every)
+        if window.kind is WindowKind.SESSION:
+            return stream.session(columns, by=by, gap=timedelta(microseconds=window.size))
         size, every = (timedelta(microseconds=us) for us in (window.size, window.every))
         return stream.aggregate(columns, by=by, window=size, every=every)
 
@@ -197,6 +202,22 @@ class Grouping:
             message = "GROUP BY has columns that PARTITION BY lacks: sessions would be others."
             raise Refused(self._window.by[0].at, message, "Name the same columns in both.")
 
+    def _session_time(self) -> str:
+        """The column whose smallest value is the start of a session, if anybody asks for that; SQL."""
+        window, select = self._window, self._select
+        if window is None or window.kind is not WindowKind.SESSION:
+            return ""
+        texts = [item.expression for item in select.items] + [select.having]
+        asked = [each for text in texts if text is not None for each in references(text) if each.name.lower() == START]
+        if not any(map(self._is_window_column, asked)):
+            return ""
+        assert window.time is not None
+        if window.time.text.lower() != STIME:
+            return column_sql(self._scope.resolve(Reference(window.time.at, window.time.at, None, window.time.text)))
+        name = self._name("began")
+        self.computed.append((name, STIME))
+        return name
+
     def _is_window_column(self, reference: Reference) -> bool:
         if self._window is None or reference.name.lower() not in _WINDOW_COLUMNS:
             return False
@@ -261,8 +282,7 @@ class Grouping:
     def _start(self) -> str:
         assert self._window is not None
         if self._window.kind is WindowKind.SESSION:
-            message = f"{START} of a session is the time of its first row."
-            raise Refused(self._window.at, message, "Write min of the time column.")
+            return column_sql(self._made[f"min({self._began})"])
         return f"{STIME} - INTERVAL '{Decimal(self._window.size) / SECOND:f}' SECOND"
 
     def _offset(self, item: Item) -> int | None:
@@ -274,7 +294,9 @@ class Grouping:
             return 0
         if self._is_window_column(reference):
             assert self._window is not None
-            return 0 if reference.name.lower() == END else self._window.size
+            if reference.name.lower() == END:
+                return 0
+            return None if self._window.kind is WindowKind.SESSION else self._window.size
         key = self._key_of(reference)
         before = None if key is None or self._window is not None else self._before.of(key.name)
         return None if before is None else before + MS

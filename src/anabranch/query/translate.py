@@ -251,7 +251,13 @@ class _Translation:
         return Reading(stream=stream, columns=tuple(name for name, _ in made), times=grouping.times())
 
     def _distinct(self, distinct: Distinct, reading: Reading) -> Reading:
-        raise Refused(distinct.at, "DISTINCT needs all rows ever seen.", "GROUP BY the columns in a window.")
+        if distinct.within_us is None:
+            message = "DISTINCT needs all rows ever seen."
+            raise Refused(distinct.at, message, "Write SELECT DISTINCT WITHIN INTERVAL '1' HOUR ….")
+        scope = Scope((Side("", {column: column for column in reading.columns}),))
+        by = [_distinct_by(text, scope) for text in distinct.on] or list(reading.columns)
+        stream = reading.stream.dedup(by, horizon=timedelta(microseconds=distinct.within_us))
+        return replace(reading, stream=self._at(stream, distinct.at))
 
     def _union(self, union: UnionAll, local: Mapping[str, Reading]) -> Reading:
         parts = [self._tree(part, local) for part in union.parts]
@@ -412,6 +418,13 @@ def _refuse_structure(text: Text) -> None:
     if text.tree.find(exp.Window):
         remedy = "Write GROUP BY over TUMBLE, HOP, SESSION or COUNT."
         raise Refused(text.at, "OVER: there are no window functions.", remedy)
+
+
+def _distinct_by(text: Text, scope: Scope) -> str:
+    reference = bare(text)
+    if reference is None:
+        raise Refused(text.at, f"`{text.sql}` is not a column of the SELECT.", "Select it AS a name, and write that.")
+    return scope.resolve(reference)
 
 
 def _expanded(item: Item, scope: Scope) -> list[tuple[str, str, str | None]]:

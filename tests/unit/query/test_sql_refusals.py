@@ -135,6 +135,13 @@ WINDOWS = {
     "SELECT host FROM COUNT(ping, ^INTERVAL '1' HOUR) GROUP BY host": "not a number of tuples",
     "SELECT ^window_end FROM COUNT(ping, 3) GROUP BY host": "has no window_end",
     f"SELECT n FROM (SELECT count(*) AS n {WINDOW} GROUP BY window_end) ^GROUP BY n": "grouped in windows",
+    "SELECT host FROM SESSION(ping PARTITION BY ^host, at, INTERVAL '1' HOUR) GROUP BY window_end": "GROUP BY lacks it",
+    "SELECT host FROM SESSION(ping PARTITION BY ^host, at, INTERVAL '1' HOUR) GROUP BY host, rtt, window_end": "others",
+    "SELECT host FROM SESSION(ping PARTITION BY ^hst, at, INTERVAL '1' HOUR) GROUP BY host, window_end": "no column",
+    "SELECT ^DISTINCT host FROM ping": "all rows ever seen",
+    "SELECT DISTINCT ON (^upper(host)) WITHIN INTERVAL '1' HOUR host FROM ping": "not a column of the SELECT",
+    "SELECT DISTINCT ON (^rtt) WITHIN INTERVAL '1' HOUR host FROM ping": "no column 'rtt'",
+    "SELECT DISTINCT WITHIN ^host FROM ping": "where a duration is expected",
     "SELECT p.host FROM ^TUMBLE(ping, at, INTERVAL '1' HOUR) p JOIN load ON p.host = load.host": "needs a GROUP BY",
     "SELECT p.host FROM ping p JOIN ^TUMBLE(load, seen, INTERVAL '1' HOUR) l ON p.host = l.host": "needs a GROUP BY",
 }

@@ -177,6 +177,33 @@ def test_windows_of_tuples() -> None:
     assert same(run(with_load(text), ping=PINGS)["result"], {"total": 6}, {"total": 9}, {"total": 12})
 
 
+SESSIONS = {
+    "plain": "SESSION(ping, at, INTERVAL '5' SECOND)",
+    "partitioned": "TABLE(SESSION(TABLE ping PARTITION BY host, DESCRIPTOR(at), INTERVAL '5' SECOND))",
+    "by stream time": "SESSION((SELECT * FROM ping), _stime, INTERVAL '5' SECOND)",
+}
+
+
+@pytest.mark.parametrize("form", SESSIONS.values(), ids=SESSIONS)
+def test_sessions(form: str) -> None:
+    text = f"""SELECT host, window_start, window_end, sum(rtt) AS total
+               FROM {form} GROUP BY host, window_start, window_end HAVING window_start < window_end"""
+    assert same(
+        run(with_load(text), ping=PINGS)["result"],
+        {"host": "a", "window_start": SECOND, "window_end": 9 * SECOND, "total": 3},
+        {"host": "a", "window_start": 10 * SECOND, "window_end": 16 * SECOND, "total": 9},
+        {"host": "b", "window_start": 9 * SECOND, "window_end": 14 * SECOND, "total": 3},
+    )
+
+
+def test_distinct_within_a_time() -> None:
+    text = "SELECT DISTINCT WITHIN INTERVAL '9' SECOND host FROM ping"
+    assert same(run(with_load(text), ping=PINGS)["result"], {"host": "a"}, {"host": "b"}, {"host": "a"})
+    text = "SELECT DISTINCT ON (host) WITHIN INTERVAL '1' MINUTE host, rtt AS first_rtt FROM ping"
+    found = run(with_load(text), ping=PINGS)["result"]
+    assert same(found, {"host": "a", "first_rtt": 1}, {"host": "b", "first_rtt": 3})
+
+
 def test_keys_aggregates_and_having_may_be_expressions() -> None:
     text = """SELECT upper(host) AS big, max(rtt) - min(rtt) AS spread, concat(upper(host), '!') AS loud, window_end
               FROM TUMBLE(ping, at, INTERVAL '10' SECOND)
