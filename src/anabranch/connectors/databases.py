@@ -131,8 +131,9 @@ class Database(ABC):
     def _select_progress(self, mark: str) -> str:
         return f"SELECT incarnation, last_id FROM {PROGRESS} WHERE target = {mark.format(1)}"
 
-    def _progress_of(self, row: Any) -> Progress | None:
-        return None if row is None else Progress(str(row[0]), int(row[1]))
+    def _progress_of(self, rows: list[Any]) -> Progress | None:
+        """Of all rows that were found: a result that is not read to its end keeps DuckDB from going on."""
+        return Progress(str(rows[0][0]), int(rows[0][1])) if rows else None
 
     def _check_columns(self, found: list[str]) -> None:
         missing = [name for name in self._layout.columns if name.lower() not in {each.lower() for each in found}]
@@ -166,7 +167,7 @@ class Sqlite(Database):
     def progress(self) -> Progress | None:
         with self._failing():
             found = self._open().execute(self._select_progress("?"), [self._layout.table])
-            return self._progress_of(found.fetchone())
+            return self._progress_of(found.fetchall())
 
     def upsert(self, tuples: pa.Table, progress: Progress) -> None:
         marks = ", ".join("?" * len(self._layout.columns))
@@ -234,7 +235,7 @@ class DuckDb(Database):
     def progress(self) -> Progress | None:
         with self._failing():
             found = self._connection.execute(self._select_progress("${}"), [self._layout.table])
-            return self._progress_of(found.fetchone())
+            return self._progress_of(found.fetchall())
 
     def upsert(self, tuples: pa.Table, progress: Progress) -> None:
         with self._failing():
@@ -293,7 +294,7 @@ class Postgres(Database):
     def progress(self) -> Progress | None:
         with self._failing(), self._connection.cursor() as cursor:
             cursor.execute(self._select_progress("${}"), [self._layout.table])
-            found = self._progress_of(cursor.fetchone())
+            found = self._progress_of(cursor.fetchall())
             self._connection.rollback()
             return found
 

@@ -9,7 +9,9 @@ and go to, so a feed or writer may be changed on an old state directory. Here th
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 Options = tuple[tuple[str, str], ...]
 """Names and values that are handed on as they are, sorted by name."""
@@ -61,7 +63,59 @@ class SparkFeed:
     options: Options = ()
 
 
-Feed = GeneratorFeed | FileFeed | SparkFeed
+NEXMARK: Final[Mapping[str, Mapping[str, str]]] = {
+    "person": {
+        "id": "bigint",
+        "name": "string",
+        "emailAddress": "string",
+        "creditCard": "string",
+        "city": "string",
+        "state": "string",
+        "dateTime": "timestamp",
+        "extra": "string",
+    },
+    "auction": {
+        "id": "bigint",
+        "itemName": "string",
+        "description": "string",
+        "initialBid": "bigint",
+        "reserve": "bigint",
+        "dateTime": "timestamp",
+        "expires": "timestamp",
+        "seller": "bigint",
+        "category": "bigint",
+        "extra": "string",
+    },
+    "bid": {
+        "auction": "bigint",
+        "bidder": "bigint",
+        "price": "bigint",
+        "channel": "string",
+        "url": "string",
+        "dateTime": "timestamp",
+        "extra": "string",
+    },
+}
+"""The three streams of the Nexmark benchmark and their columns."""
+
+NEXMARK_START_US: Final = 1_767_225_600_000_000  # 2026
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NexmarkFeed:
+    """A stream of the Nexmark benchmark. Events of all three are numbered together; ``rate`` is in events/s."""
+
+    stream: str
+    events: int | None = None
+    rate: float | None = None
+    seed: int = 0
+    start_us: int = NEXMARK_START_US
+    every_us: int = 100
+    then: str = "close"
+    producer: str | None = None
+
+
+Feed = GeneratorFeed | FileFeed | SparkFeed | NexmarkFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -259,7 +259,8 @@ class Grouping:
             return column_sql(key.name)
         item = next((each for each in self._select.items if names and _is_called(each, reference)), None)
         if item is not None and item.expression is not None:
-            return f"({self.outside(item.expression)})"
+            made = self.outside(item.expression)
+            return made if made.isidentifier() else f"({made})"
         made = self._scope.resolve(reference)
         message = f"{made!r} is neither in GROUP BY nor in an aggregate."
         remedy = f"Add it to GROUP BY, or write max({reference.name}), for example."

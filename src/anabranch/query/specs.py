@@ -24,11 +24,14 @@ from typing import Any, Final, Literal
 from anabranch.errors import ConfigError
 from anabranch.model.times import format_duration, from_datetime, parse_duration, to_datetime
 from anabranch.query.connectors import (
+    NEXMARK,
+    NEXMARK_START_US,
     ConsoleWriter,
     Feed,
     FileFeed,
     GeneratorFeed,
     JsonLinesWriter,
+    NexmarkFeed,
     Options,
     ParquetWriter,
     SparkFeed,
@@ -276,6 +279,20 @@ _FEEDS: Final[Mapping[str, _Kind]] = {
             _PATH,
             _Option(name="format", read=_one_of("csv", "jsonl", "parquet"), default=None),
             _Option(name="speed", read=_number, write=_written_number, default=None),
+            _THEN,
+            _PRODUCER,
+        ),
+    ),
+    "nexmark": _Kind(
+        makes=NexmarkFeed,
+        first="stream",
+        options=(
+            _Option(name="stream", read=_one_of(*NEXMARK)),
+            _Option(name="events", read=_whole(1), default=None),
+            _Option(name="rate", read=_number, write=_written_number, default=None),
+            _Option(name="seed", read=_whole(0), default=0),
+            _Option(name="start", attribute="start_us", read=_moment, write=_written_moment, default=NEXMARK_START_US),
+            _every(100),
             _THEN,
             _PRODUCER,
         ),

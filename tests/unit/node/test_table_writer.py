@@ -148,7 +148,9 @@ def test_it_goes_on_where_the_database_is(place: Place) -> None:
     writer.close()
     writer = table(place)
     assert writer.recover() == Found(last_id=2, incarnation="i1")
+    writer.write(batch((3, 30, "s/a", "a", 3)))
     writer.close()
+    assert place.read(LATEST) == [("a", 3), ("b", 2)]
 
 
 def test_rows_and_progress_are_one_transaction(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import anabranch as ab
 from anabranch.errors import Problem
@@ -196,6 +198,30 @@ CREATE OUTPUT p AS SELECT a FROM s LIMIT 3;"""
 def test_a_statement_that_is_nested_too_deeply_is_refused() -> None:
     (problem,) = refusals("CREATE SOURCE s (a INT); SELECT " + "(" * 5_000 + "a" + ")" * 5_000 + " AS a FROM s")
     assert problem.message == "The statement is nested too deeply."
+
+
+WORDS = """SELECT DISTINCT WITHIN INTERVAL '10' SECOND host , rtt at * count(*) max( ) ( FROM ping load JOIN ON = AND
+    WHERE GROUP BY window_start window_end TUMBLE( HOP( SESSION( COUNT( TABLE DESCRIPTOR( HAVING UNION ALL AS x . ASOF
+    LEFT WITH CREATE VIEW OUTPUT SOURCE v ; 1 'text' `x y` CASE WHEN THEN END OVER ORDER LIMIT IN NOT _stime + - < FOR
+    SYSTEM_TIME OF PARTITION 3 ROWS BETWEEN to time feed STRING , ,""".split()
+PIECES = st.one_of(
+    st.sampled_from(WORDS),
+    st.sampled_from(
+        [
+            "SELECT host FROM ping",
+            "FROM TUMBLE(ping, at, INTERVAL '1' SECOND) GROUP BY window_end",
+            "JOIN load ON ping.host = load.host WITHIN INTERVAL '1' SECOND",
+            "CREATE OUTPUT o AS",
+        ]
+    ),
+)
+
+
+@given(st.lists(PIECES, max_size=25))
+def test_whatever_is_written_is_a_query_or_has_a_place_where_it_is_wrong(pieces: list[str]) -> None:
+    problems = refusals(SOURCES + " ".join(pieces))
+    told_anyway = ("no-output", "unused-box")  # of sources that nothing reads, and of no place
+    assert all(problem.place for problem in problems if problem.code not in told_anyway), problems
 
 
 FOUND_LATER = {
