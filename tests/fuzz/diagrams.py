@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import count
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 import anabranch as ab
 from anabranch.query.boxes import Arrow, Column, Diagram, Schema
@@ -52,6 +52,10 @@ class _Builder:
             self._join,
             self._dedup,
             self._session,
+            self._latest,
+            self._tumble,
+            self._slide,
+            self._xsection,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -223,6 +227,61 @@ class _Builder:
             )
         )
 
+    def _tumble(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.tumble(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                timeout=self._random.choice((*GAPS, "5s")),  # without one, a run lasts into the next epoch
+                scale=self._scale(made),
+                name=self._name("tumble"),
+            )
+        )
+
+    def _slide(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        window: dict[str, Any] = {"window": self._random.choice(WINDOWS)}
+        advance: dict[str, Any] = {}
+        if self._random.random() < 0.5:
+            window = {"rows": self._random.choice((1, 2, 3, 5))}
+            advance = self._random.choice(({}, {"every": "1s"}, {"every_rows": 2}))
+        elif self._random.random() < 0.3:
+            advance = {"every_rows": self._random.choice((2, 3))}
+        self._streams.append(
+            stream.slide(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                scale=self._scale(made),
+                name=self._name("slide"),
+                **window,
+                **advance,
+            )
+        )
+
+    def _xsection(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
+        made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
+        self._streams.append(
+            stream.xsection(
+                ", ".join(made),
+                by=[key.name for key in keys],
+                window=self._random.choice(("500ms", "1s", "2s")),
+                every=self._random.choice((None, "1s", "700ms")),
+                expire=self._random.choice((None, "2s", "3500ms")),
+                scale=self._scale(made),
+                name=self._name("xsection"),
+            )
+        )
+
     def _dedup(self) -> None:
         stream = self._pick()
         columns = self._columns(stream)
@@ -230,12 +289,29 @@ class _Builder:
         horizon = self._random.choice(WINDOWS)
         self._streams.append(stream.dedup([key.name for key in keys], horizon=horizon, name=self._name("dedup")))
 
+    def _latest(self) -> None:
+        left, right = self._pick(), self._renamed(self._pick())
+        pair = _meet(self._random, self._columns(left), self._columns(right))
+        self._streams.append(
+            left.latest(
+                right,
+                on=f"{pair[0].name} = {pair[1].name}" if pair and self._random.random() < 0.8 else None,
+                outer=self._random.random() < 0.5,
+                within=self._random.choice((None, *WITHIN)),
+                name=self._name("latest"),
+            )
+        )
+
+    def _renamed(self, stream: ab.Stream) -> ab.Stream:
+        """Columns of both sides of a join need different names."""
+        columns = self._columns(stream)
+        chosen = self._random.sample(columns, min(3, len(columns)))
+        made = ", ".join(f"{column.name} AS c{next(self._names)}" for column in chosen)
+        return stream.map(made, name=self._name("map"))
+
     def _join(self) -> None:
-        """Columns of both sides need different names, so the right side is renamed first."""
-        left, right = self._pick(), self._pick()
-        columns, others = self._columns(left), self._columns(right)
-        renamed = {column.name: f"c{next(self._names)}" for column in self._random.sample(others, min(3, len(others)))}
-        right = right.map(", ".join(f"{old} AS {new}" for old, new in renamed.items()), name=self._name("map"))
+        left, right = self._pick(), self._renamed(self._pick())
+        columns = self._columns(left)
         pair = _meet(self._random, columns, self._columns(right))
         both = (*columns, *self._columns(right))
         if pair is None or self._random.random() < 0.15:

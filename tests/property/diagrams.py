@@ -1,4 +1,4 @@
-"""Four diagrams that have every box in every position that matters, and random scripts for them."""
+"""Five diagrams that have every box in every position that matters, and random scripts for them."""
 
 from __future__ import annotations
 
@@ -97,7 +97,41 @@ def ordered() -> Diagram:
         "sessions", both.session("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", gap="1500ms", name="sessions")
     )
     query.output("visits", a.session("count(x) AS n, min(k) AS k", gap="500ms", name="visits"))
+    table = b.map("k AS rk, x AS rx, f AS rf", name="table")
+    newest = a.latest(table, on="rk = k", within="1s", name="newest")
+    query.output("newest", newest)
+    known = a.latest(table, on="k = rk AND rf = f", outer=True, name="known")
+    query.output("known", known)
+    query.output("positive", known.filter("rx > 0", name="positive"))
+    query.output("any", both.latest(a.map("x AS ax", name="plain"), outer=True, name="any_of_a"))
+    query.output("newest_once", newest.dedup("k", horizon="1s", name="newest_once"))
+    query.output("runs", both.tumble("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", name="runs"))
+    marked = both.map("x IS NULL AS missing, k, x, at", name="marked")
+    timed = marked.tumble("count(x) AS n, min(at) AS first, max(k) AS k", by="missing", timeout="1s", name="timed_runs")
+    query.output("timed_runs", timed)
+    query.output("runs_of_runs", timed.tumble("sum(n) AS n", by="k", name="runs_of_runs"))
     query.output("again", query.union(once, a, name="again"))  # one input waits for the other's origins
+    return query.diagram()
+
+
+def sliding() -> Diagram:
+    """Boxes whose windows move with tuples and moments."""
+    query = ab.Query("sliding")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    both = query.union(a, b, name="both")
+    sums = "count(*) AS n, sum(x) AS x, min(at) AS first, max(at) AS last"
+    query.output("last_three", both.slide(sums, by="K", rows=3, name="last_three"))
+    query.output("last_second", both.slide(sums, by="f, k", window="1s", name="last_second"))
+    query.output("every_second", both.slide(sums, by="k", rows=4, every_rows=2, name="every_second"))
+    query.output("of_three", a.slide(sums, window="1500ms", every_rows=3, name="of_three"))
+    query.output("at_moments", both.slide(sums, by="k", rows=2, every="1s", name="at_moments"))
+    query.output("sections", both.xsection(sums, by="k", window="2s", every="1s", name="sections"))
+    lasting = a.xsection(
+        "count(*) AS n, count_if(x IS NULL) AS nulls, sum(x) FILTER (WHERE x > 1) AS x, 1 + max(x) AS y",
+        by="f", window="1s", expire="3s", name="lasting",
+    )  # fmt: skip
+    query.output("lasting", lasting)
     return query.diagram()
 
 

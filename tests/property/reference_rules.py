@@ -1,6 +1,6 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS``, ``JOINS``, ``COUNTING`` and ``ORDERED`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED`` and ``SLIDING`` are named after the diagrams that show them.
 """
 
 from __future__ import annotations
@@ -9,12 +9,20 @@ from anabranch.model import identity
 from anabranch.query import graph
 from anabranch.reference import aggregates, box, network
 from anabranch.reference.box import Groups, ReferenceBox
-from anabranch.reference.joins import JoinBox
+from anabranch.reference.joins import JoinBox, LatestBox
 from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, Summaries
+from anabranch.reference.windows import (
+    AggregateBox,
+    CountAggregateBox,
+    SessionBox,
+    SlideBox,
+    Summaries,
+    TumbleBox,
+    XSectionBox,
+)
 from tests.property.mutations import Mutation
 
 WINDOWS = [
@@ -111,12 +119,12 @@ WINDOWS = [
         "-((size - time) // every)",
     ),
     Mutation("the end of a window is its stream time", AggregateBox.close, "], end, tuples)", "], start, tuples)"),
-    Mutation("an Aggregate is the origin", Summaries.summary, "origin=self._name", "origin=tuples[0].origin"),
+    Mutation("an Aggregate is the origin", Summaries.named, "origin=self._name", "origin=tuples[0].origin"),
     # Aggregate: identity
     Mutation("an Aggregate hashes the group", Summaries.summary, "[*self.groups.parts(group), ", "["),
     Mutation("an Aggregate hashes the window's start", AggregateBox.close, '("bigint", start), ', ""),
     Mutation("an Aggregate hashes the window's end", AggregateBox.close, ', ("bigint", end)]', "]"),
-    Mutation("an Aggregate hashes its name", Summaries.summary, "kind, self._name", 'kind, ""'),
+    Mutation("an Aggregate hashes its name", Summaries.named, "kind, self._name", 'kind, ""'),
     Mutation("a hash tells the types of its parts", identity.label, "','.join(types)", "len(types)"),
     Mutation(
         "a hash tells that NULL was there", identity.identity_hash, "_hash(_IS_NULL, value)", "_hash(_IS_THERE, value)"
@@ -308,7 +316,7 @@ COUNTING = [
         "group = self._summaries.groups.of(each)",
         "group = tuple(None for _ in self._summaries.groups.types)",
     ),
-    Mutation("tuples count in the order of time", _canonical, "each.stime, each.origin", "each.origin"),
+    Mutation("tuples count in the order of time", _canonical, "each.stime, -port", "-port"),
     Mutation("then in the order of origins", _canonical, "each.origin, each.tid", "each.tid"),
     Mutation("then in the order of their numbers", _canonical, "each.origin, each.tid", "each.origin, -each.tid"),
     Mutation(
@@ -337,6 +345,37 @@ COUNTING = [
 ]
 
 ORDERED = [
+    Mutation("a run ends when the value changes", TumbleBox._take, "!= value(each)", "== value(each)"),
+    Mutation("a run's time is that of what ends it", TumbleBox._take, "each.stime", "self._run[-1].stime"),
+    Mutation("a run hashes its first tuple", TumbleBox._close, "run[0].identity_parts", "run[-1].identity_parts"),
+    Mutation("a Tumble is a kind of its own", TumbleBox._close, '"tumble"', '"count"'),
+    Mutation("a timeout counts from the first", TumbleBox._reach, "self._run[0].stime", "self._run[-1].stime"),
+    Mutation("a timeout is over at its end", TumbleBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a timeout's time is its end", TumbleBox._reach, "self._close(end)", "self._close(time_us)"),
+    Mutation("a Tumble promises the watermark", TumbleBox.promises, "self.watermark_us}", "self.watermark_us + 1}"),
+    Mutation("timeouts are over at the watermark", OrderedBox.close, ", *self._reach(self.watermark_us)]", "]"),
+    Mutation("a partner is not later", _canonical, "each.stime, -port,", "-port, each.stime,"),
+    Mutation("a partner may be as late as itself", _canonical, "-port,", "port,"),
+    Mutation(
+        "the newest partner counts", LatestBox._take, "self._newest[key] = each", "self._newest.setdefault(key, each)"
+    ),
+    Mutation("a partner has the same key", LatestBox._take, "key = self._keys[port].of(each)", "key = (1,)"),
+    Mutation("NULL finds nothing", LatestBox._take, " if None not in key else None", ""),
+    Mutation("a partner is too old at once", LatestBox._take, "< self._box.within_us", "<= self._box.within_us"),
+    Mutation("a partner is too old at some time", LatestBox._take, "self._box.within_us is not None", "False"),
+    Mutation("without a partner there is no tuple", LatestBox._take, " or self._box.outer", " or True"),
+    Mutation("with outer there is one", LatestBox._take, " or self._box.outer", ""),
+    Mutation("it has the time of the first", LatestBox._take, "stime=each.stime", "stime=(partner or each).stime"),
+    Mutation("it hashes the first", LatestBox._take, "each.identity_parts", "(partner or each).identity_parts"),
+    Mutation("a Latest is a kind of its own", LatestBox._take, '"latest", self', '"join", self'),
+    Mutation("a Latest is the origin", LatestBox._take, "origin=self._box.name", "origin=each.origin"),
+    Mutation("a Latest promises the watermark", LatestBox.promises, "self.watermark_us}", "self.watermark_us + 1}"),
+    Mutation(
+        "the slower input holds a Latest",
+        OrderedBox.punctuate,
+        "min(self._smallest(each) for each in range(len(self._promised)))",
+        "self._smallest(port)",
+    ),
     Mutation("a session ends with its gap", SessionBox._reach, "if end <= time_us", "if end < time_us"),
     Mutation("a session's time is the end of its gap", SessionBox._reach, "end, tuples)", "tuples[-1].stime, tuples)"),
     Mutation(
@@ -363,4 +402,48 @@ ORDERED = [
     Mutation("a Dedup promises the watermark", DedupBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
     Mutation("a Dedup keeps origins", DedupBox.promises, "dict.fromkeys(self._promised[0],", "dict.fromkeys(['once'],"),
     Mutation("a Union waits for the input that waits", UnionBox.promises, "min(promised", "max(promised"),
+]
+
+SLIDING = [
+    Mutation(
+        "a section's window begins",
+        XSectionBox._reach,
+        "each.stime >= moment - self._box.window_us",
+        "each.stime > moment - self._box.window_us",
+    ),
+    Mutation("a section hashes its moment", XSectionBox._reach, '[("bigint", moment)]', "[]"),
+    Mutation("a section's time is its moment", XSectionBox._reach, "moment, window)", "tuples[-1].stime, window)"),
+    Mutation("a section is a kind of its own", XSectionBox._reach, '"xsection"', '"slide"'),
+    Mutation(
+        "a group lives for a while",
+        XSectionBox._moments,
+        "tuples[-1].stime + self._box.expire_us",
+        "tuples[-1].stime + self._box.window_us",
+    ),
+    Mutation("a group lives to the end", XSectionBox._moments, "until // every + 1", "(until - 1) // every + 1"),
+    Mutation("a group lives after its first tuple", XSectionBox._moments, "after // every + 1", "-(-after // every)"),
+    Mutation("after W sections promise W + 1 us", XSectionBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation(
+        "a result is over the last tuples", SlideBox._summary, "tuples[-self._box.rows :]", "tuples[: self._box.rows]"
+    ),
+    Mutation(
+        "a result has its own tuple",
+        SlideBox._summary,
+        "tuples = self._tuples[group]",
+        "tuples = self._tuples[group][:-1]",
+    ),
+    Mutation("a while ends", SlideBox._summary, "each.stime > stime", "each.stime >= stime"),
+    Mutation("every so many tuples of a group", SlideBox._take, "% self._box.step == 0", "% self._box.step == 1"),
+    Mutation("a result hashes its tuple", SlideBox._take, "each.identity_parts", "tuples[0].identity_parts"),
+    Mutation("a result has the time of its tuple", SlideBox._take, "each.stime)", "tuples[0].stime)"),
+    Mutation("a moment is after its tuples", SlideBox._take, "self._box.every_us + 1)", "self._box.every_us)"),
+    Mutation("a moment's result has its time", SlideBox._reach, "parts, moment)", "parts, time_us)"),
+    Mutation("a moment hashes the group", SlideBox._reach, "*self._summaries.groups.parts(group), ", ""),
+    Mutation("a moment hashes itself", SlideBox._reach, ', ("bigint", moment)]', "]"),
+    Mutation("without a new tuple no moment has a result", SlideBox._reach, "del self._moments[group]", "pass"),
+    Mutation("a Slide is a kind of its own", SlideBox._summary, '"slide"', '"count"'),
+    Mutation("after W moments promise W + 1 us", SlideBox.promises, "after = 1 if", "after = 0 if"),
+    Mutation(
+        "a Slide promises the watermark", SlideBox.promises, "self.watermark_us else 0", "self.watermark_us else 1"
+    ),
 ]

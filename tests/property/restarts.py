@@ -47,8 +47,12 @@ def every_box(*, long: bool) -> Diagram:
     columns = "k string, v int, a int, b int, since timestamp"
     a = query.source("a", columns, time="since", disorder=f"{DISORDER_S}s", producers=("left", "right"))
     b = query.source("b", columns, time="since")
-    right = b.map("k AS k2, b AS b2, since AS since2", name="right")
-    pairs = a.join(right, on="k = k2", within="3s", name="join")
+    right = b.map("k AS k2, v AS v2, b AS b2, since AS since2", name="right")
+    pairs = [
+        a.join(right, on="k = k2", within="3s", name="join"),
+        a.latest(right, on="k = k2 AND v = v2", name="latest"),
+        a.latest(right, on="k = k2", within="2s", name="latest_within"),
+    ]
     boxes = [
         a.filter("v > 1", name="filter"),
         a.map("v * 2 AS v, a, b, since", name="map"),
@@ -59,6 +63,11 @@ def every_box(*, long: bool) -> Diagram:
         a.aggregate(_MADE_OF, by="k", rows=3, name="threes"),
         a.aggregate(_MADE_OF, by="k", rows=3, every_rows=1, name="from_every_tuple"),
         a.session(_MADE_OF, by="k", gap="1s", name="session"),
+        a.tumble(_MADE_OF, by="k", name="tumble"),
+        a.tumble(_MADE_OF, by="k", timeout="2s", name="tumble_timeout"),
+        a.slide(_MADE_OF, by="k", rows=3, name="slide"),
+        a.slide(_MADE_OF, by="k", window="2s", every_rows=3, name="slide_every"),
+        a.xsection(_MADE_OF, by="k", window="2s", every="1s", name="xsection"),
         a.dedup("k", horizon="3s", name="dedup"),
     ]
     if long:
@@ -66,10 +75,14 @@ def every_box(*, long: bool) -> Diagram:
             a.aggregate(_MADE_OF, by="k", window="4s", name="tumbling"),
             a.aggregate(_MADE_OF, by="k", rows=4, every_rows=2, name="overlapping"),
             a.aggregate(_MADE_OF, by="k", rows=1, name="ones"),
+            a.slide(_MADE_OF, by="k", window="2s", name="slide_time"),
+            a.slide(_MADE_OF, by="k", rows=3, every="2s", name="slide_moments"),
         ]
     for stream in boxes:
         query.output(output_of(stream.arrow.box), stream)
-    query.output(output_of("join"), pairs.map("k, a, b2 AS b, least(since, since2) AS since", name="made_of"))
+    for stream in pairs:
+        made_of = stream.map("k, a, b2 AS b, least(since, since2) AS since", name=f"{stream.arrow.box}_made_of")
+        query.output(output_of(stream.arrow.box), made_of)
     return query.diagram()
 
 

@@ -17,11 +17,12 @@ from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
 from anabranch.columns import arrow_schema
-from anabranch.engine.count_windows import count_windows
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup
+from anabranch.engine.ordered_joins import apply_latest
 from anabranch.engine.roots import Finish, Root
+from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
@@ -38,12 +39,16 @@ from anabranch.query.boxes import (
     Drop,
     Filter,
     Join,
+    Latest,
     Map,
     Session,
+    Slide,
     Source,
     Step,
     Summing,
+    Tumble,
     Union,
+    XSection,
 )
 from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
 
@@ -146,6 +151,14 @@ class _Compiler:
                     return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
                 case Session():
                     return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
+                case Tumble():
+                    return tumble(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Slide():
+                    return slide(self._arrow(box.input), box, self._origins, self._scales(box))
+                case XSection():
+                    return cross_section(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Latest():
+                    return Root(apply_latest(self._arrow(box.left), self._arrow(box.right), box, self._origins))
                 case Dedup():
                     return Root(apply_dedup(self._arrow(box.input), box))
                 case Source() | Filter() | Map() | Drop() | Union():

@@ -1,4 +1,4 @@
-"""Windows of tuples on whole columns: which rows go into which windows, for many groups at once.
+"""Windows of tuples and runs on whole columns: which rows go into which windows, for many groups at once.
 
 Runs in Spark's Python workers, which load nothing else of the engine for it.
 """
@@ -11,12 +11,22 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engine.ordered import Flags, Ordered, Worked
-from anabranch.engine.packing import GROUP, Integers
+from anabranch.engine.ordered import NEVER, Flags, Ordered, Worked, chained, changes, first_at_or_after, number_before
+from anabranch.engine.packing import GROUP, Integers, numbers
+from anabranch.model.header import STIME
 
 FROM: Final = "_from"
 TO: Final = "_to"
 """The first and the last window of its group, counted within the batch, that a row goes into."""
+
+CLOSES: Final = "_closes"
+"""The time at which the window of a row is closed."""
+MOMENT: Final = "_moment"
+"""The moment of a result, in the row that stands for it; NULL in others."""
+NUMBER: Final = "_number"
+"""The number of a row in its group, from 0; known of rows that were kept."""
+VALUE: Final = ("_value", "_value2")
+"""Two hashes of the values that a run has in common: together they are as good as the values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,3 +52,164 @@ def with_windows(ordered: Ordered, first: Integers, last: Integers, out: Flags) 
     """The chosen rows, each with the first and the last of its windows."""
     made = ordered.where(out).drop_columns(list(GROUP))
     return made.add_column(0, TO, pa.array(last[out])).add_column(0, FROM, pa.array(first[out]))
+
+
+@dataclass(frozen=True, slots=True)
+class Runs:
+    """Tumble: runs of equal values, which all rows together form. Each row of a run that is over comes out with the
+    number of its run and the time when that ended. What is kept begins with the first row of the run under way."""
+
+    timeout_us: int | None
+
+    def work(self, ordered: Ordered) -> Worked:
+        count = len(ordered.times)
+        if count == 0:
+            return Worked(self._made(ordered, np.zeros(0, np.int64), np.zeros(0, np.int64)), ordered.rows)
+        changed = changes([numbers(ordered.rows, name) for name in VALUE])
+        value = np.cumsum(changed) - 1
+        begins = changed if self.timeout_us is None else self._with_timeouts(ordered.times, value, changed)
+        starts = np.flatnonzero(begins)
+        ends = np.append(ordered.times[starts[1:]], NEVER)  # by the first of the next one
+        if self.timeout_us is not None:
+            ends = np.minimum(ends, ordered.times[starts] + self.timeout_us)
+        is_over = np.ones(len(starts), dtype=bool)
+        is_over[-1] = ends[-1] <= ordered.watermark_us
+        run = np.cumsum(begins) - 1
+        kept = ordered.where(~is_over[run])
+        return Worked(self._made(ordered, run, ends, is_over[run]), kept, NEVER if is_over[-1] else int(ends[-1]))
+
+    def _with_timeouts(self, times: Integers, value: Integers, changed: Flags) -> Flags:
+        """Where runs begin if none lasts longer than the timeout: each with the first that is too late for the last."""
+        assert self.timeout_us is not None
+        return chained(np.flatnonzero(changed), first_at_or_after(times, value, times + self.timeout_us))
+
+    def _made(self, ordered: Ordered, run: Integers, ends: Integers, out: Flags | None = None) -> pa.RecordBatch:
+        chosen = np.zeros(len(run), dtype=bool) if out is None else out
+        made = with_windows(ordered, run, run, chosen).drop_columns(list(VALUE))
+        times = pa.array(ends[run[chosen]] if len(ends) else ends).cast(ordered.rows.schema.field(STIME).type)
+        return made.add_column(0, CLOSES, times)
+
+
+@dataclass(frozen=True, slots=True)
+class Slides:
+    """Slide: a result for a row, or for a moment, over the last rows of its group.
+
+    The results of a group are numbered, and each row comes out with the first and the last that it counts in. What is
+    kept of a group are its last rows, each with its number in the group, of which the next ones follow.
+    """
+
+    rows: int | None
+    window_us: int | None
+    step: int
+    every_us: int | None
+
+    def work(self, ordered: Ordered) -> Worked:
+        number = ordered.places + np.repeat(self._first_numbers(ordered), ordered.sizes)
+        end = np.repeat(ordered.starts + ordered.sizes, ordered.sizes) - 1  # the last row of the group
+        has_result = self._has_result(ordered, number, end)
+        results: Integers = np.cumsum(has_result)
+        before: Integers = results - has_result
+        last = results[self._last_counted(ordered, end)] - 1
+        made = with_windows(ordered, before, last, before <= last).drop_columns([NUMBER])
+        kept = self._is_needed(ordered, end)
+        place = ordered.rows.schema.get_field_index(NUMBER)
+        rows = ordered.rows.set_column(place, ordered.rows.schema.field(NUMBER), pa.array(number))
+        return Worked(made, rows.filter(pa.array(kept)), self._wake_us(ordered, end, kept))
+
+    def _first_numbers(self, ordered: Ordered) -> Integers:
+        """Of each group, the number of the first row that is there."""
+        return np.where(ordered.is_new[ordered.starts], 0, numbers(ordered.rows, NUMBER)[ordered.starts])
+
+    def _has_result(self, ordered: Ordered, number: Integers, end: Integers) -> Flags:
+        if self.every_us is None:
+            has_result: Flags = ordered.is_new & ((number + 1) % self.step == 0)
+            return has_result
+        moments = self._moments(ordered)
+        following = np.append(moments[1:], 0)
+        is_last: Flags = (np.arange(len(end)) == end) | (following != moments)
+        has_come: Flags = (moments > ordered.since_us) & (moments <= ordered.watermark_us)
+        return is_last & has_come
+
+    def _moments(self, ordered: Ordered) -> Integers:
+        assert self.every_us is not None
+        return (ordered.times // self.every_us + 1) * self.every_us
+
+    def _last_counted(self, ordered: Ordered, end: Integers) -> Integers:
+        """For each row, the place of the last row of its group whose result it would count in."""
+        if self.rows is not None:
+            return np.minimum(np.arange(len(end)) + self.rows - 1, end)
+        assert self.window_us is not None
+        too_late = first_at_or_after(ordered.times, ordered.group, ordered.times + self.window_us)
+        return np.where(too_late == len(end), end, too_late - 1)
+
+    def _is_needed(self, ordered: Ordered, end: Integers) -> Flags:
+        """By results to come, or for the numbers of the next rows."""
+        from_end = end - np.arange(len(end))
+        if self.rows is None:
+            assert self.window_us is not None
+            counts = ordered.times + self.window_us > ordered.watermark_us
+            return counts | (from_end == 0) if self.step > 1 else counts
+        # A moment that has not come takes the last rows as they are; a row to come is one of them itself.
+        return from_end < (self.rows if self.every_us is not None else max(self.rows - 1, self.step > 1))
+
+    def _wake_us(self, ordered: Ordered, end: Integers, kept: Flags) -> int:
+        if self.every_us is not None:
+            moments = self._moments(ordered)
+            return int(moments[moments > ordered.watermark_us].min(initial=NEVER))
+        if self.window_us is None:
+            return NEVER
+        passing = kept & (np.arange(len(end)) < end) if self.step > 1 else kept
+        times = ordered.times[passing]
+        # Not at once: each time costs a trip to the state, for all groups of a part.
+        return int(times.min()) + self.window_us + self.window_us // 4 if len(times) else NEVER
+
+
+@dataclass(frozen=True, slots=True)
+class CrossSections:
+    """XSection: at each moment a result for every live group.
+
+    Each row comes out with the results that it counts in, and each result has a row of its own, which counts for
+    nothing, so that it is there without others, too.
+    """
+
+    window_us: int
+    every_us: int
+    expire_us: int
+
+    def work(self, ordered: Ordered) -> Worked:
+        last, moments = self._results(ordered)
+        group = ordered.group[last]
+        first = number_before(group, moments, ordered.group, ordered.times + 1)
+        after = number_before(group, moments, ordered.group, ordered.times + self.window_us + 1)
+        begin = np.repeat(number_before(group, moments, np.arange(len(ordered.starts)), np.zeros_like(ordered.starts)),
+                          ordered.sizes)  # fmt: skip
+        counted = with_windows(ordered, first - begin, after - begin - 1, first < after)
+        places = pa.array(np.arange(len(last)) - begin[last])
+        results = ordered.rows.take(last).drop_columns(list(GROUP))
+        results = results.add_column(0, TO, places).add_column(0, FROM, places)
+        time = ordered.rows.schema.field(STIME).type
+        made = pa.concat_batches(
+            [
+                counted.add_column(0, MOMENT, pa.nulls(counted.num_rows, time)),
+                results.add_column(0, MOMENT, pa.array(moments).cast(time)),
+            ]
+        )
+        return self._kept(ordered, made)
+
+    def _results(self, ordered: Ordered) -> tuple[Integers, Integers]:
+        """For each result the last row of its group before it, and its moment; by group and time."""
+        following = np.append(ordered.times[1:], NEVER)
+        following[ordered.starts + ordered.sizes - 1] = NEVER
+        until = np.minimum(np.minimum(following, ordered.times + self.expire_us), ordered.watermark_us)
+        first = np.maximum(ordered.times, ordered.since_us) // self.every_us + 1
+        counts = np.maximum(until // self.every_us + 1 - first, 0)
+        last = np.repeat(np.arange(len(counts)), counts)
+        place = np.arange(len(last)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return last, (first[last] + place) * self.every_us
+
+    def _kept(self, ordered: Ordered, made: pa.RecordBatch) -> Worked:
+        following = (ordered.watermark_us // self.every_us + 1) * self.every_us
+        kept: Flags = ordered.times + self.window_us >= following
+        ends = ordered.starts + ordered.sizes - 1
+        kept[ends] |= ordered.times[ends] + self.expire_us >= following
+        return Worked(made, ordered.where(kept), following if kept.any() else NEVER)

@@ -1,7 +1,7 @@
 """Dedup on whole columns: which tuples pass, for many keys at once.
 
 Whether a tuple passes depends on the last one that passed, so a key's tuples form chains: from one that passes, the
-next is the first that is a horizon later. All chains are followed together, in steps of one, two, four … links.
+next is the first that is a horizon later.
 
 Runs in Spark's Python workers, which load nothing else of the engine for it.
 """
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from anabranch.engine.ordered import NEVER, Flags, Ordered, Worked, blanked, first_at_or_after
+from anabranch.engine.ordered import NEVER, Ordered, Worked, blanked, chained, first_at_or_after
 from anabranch.engine.packing import GROUP, Integers
 
 
@@ -23,7 +23,9 @@ class Deduped:
     horizon_us: int
 
     def work(self, ordered: Ordered) -> Worked:
-        passed = _reached(ordered.starts, first_at_or_after(ordered, ordered.times + self.horizon_us))
+        passed = chained(
+            ordered.starts, first_at_or_after(ordered.times, ordered.group, ordered.times + self.horizon_us)
+        )
         made = ordered.where(passed & ordered.is_new).drop_columns(list(GROUP))
         last = np.maximum.reduceat(np.where(passed, np.arange(len(passed)), -1), ordered.starts)
         last = last[ordered.times[last] + self.horizon_us > ordered.watermark_us]
@@ -33,15 +35,3 @@ class Deduped:
     def _wake_us(self, times: Integers) -> int:
         """When to forget the oldest. Not at once: each time costs a trip to the state, for all keys of a part."""
         return int(times.min()) + self.horizon_us + self.horizon_us // 4 if len(times) else NEVER
-
-
-def _reached(starts: Integers, following: Integers) -> Flags:
-    """The places that are reached from the starts, each leading to one behind it; a place behind the end to none."""
-    count = len(following)
-    jump = np.append(following, count)
-    reached = np.zeros(count + 1, dtype=bool)
-    reached[starts] = True
-    for _ in range(count.bit_length()):
-        reached[jump[reached]] = True
-        jump = jump[jump]
-    return reached[:count]

@@ -21,7 +21,7 @@ from pyspark.sql.types import DoubleType
 from anabranch.limits import SUM_DIGITS
 from anabranch.query.boxes import Summing
 from anabranch.query.sql import select_items
-from anabranch.query.summations import Summation, with_summations
+from anabranch.query.summations import Summation, with_condition, with_summations
 
 Scales = Mapping[str, int]
 """The columns of an Aggregate that are computed exactly, in lower case, and their digits after the point."""
@@ -33,12 +33,16 @@ _HALF = 10**9
 """Half of these digits: 9 * 10^9 such numbers can be added before a bigint could overflow."""
 
 
-def aggregate_columns(frame: DataFrame, box: Summing, scales: Scales) -> list[tuple[str, Column]]:
-    """The select list of an Aggregate over this input, as (name, expression)."""
-    return [
-        (name, F.expr(exact_sql(frame, sql, scales[name.lower()]) if name.lower() in scales else sql).alias(name))
-        for name, sql in select_items(box.columns, [])
-    ]
+def aggregate_columns(
+    frame: DataFrame, box: Summing, scales: Scales, *, only: str | None = None
+) -> list[tuple[str, Column]]:
+    """The select list of aggregates over this input, or its rows for which ``only`` holds, as (name, expression)."""
+    columns = []
+    for name, sql in select_items(box.columns, []):
+        filtered = sql if only is None else with_condition(sql, only)
+        exact = exact_sql(frame, filtered, scales[name.lower()]) if name.lower() in scales else filtered
+        columns.append((name, F.expr(exact).alias(name)))
+    return columns
 
 
 def exact_sql(frame: DataFrame, sql: str, scale: int) -> str:

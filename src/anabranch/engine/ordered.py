@@ -21,6 +21,9 @@ from anabranch.model.header import ORIGIN, STIME, TID
 
 NEVER: Final = int(np.iinfo(np.int64).max)
 
+SIDE: Final = "_side"
+"""0 for rows of the first input, 1 for those of the second, where a box has two."""
+
 Flags = npt.NDArray[np.bool_]
 
 
@@ -99,24 +102,45 @@ def work_off(
 
 
 def in_order(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """By group, then in canonical order: the codes of origins are in the order of their names."""
-    keys: Sequence[Integers] = [numbers(rows, name) for name in (TID, ORIGIN, STIME, *GROUP)]
+    """By group, then in canonical order: the codes of origins are in the order of their names.
+
+    Of equal times, those of the second input come first: what is compared with them is known then.
+    """
+    side = [-numbers(rows, SIDE)] if SIDE in rows.schema.names else []
+    keys = [numbers(rows, TID), numbers(rows, ORIGIN), *side, *(numbers(rows, name) for name in (STIME, *GROUP))]
     return rows.take(pa.array(np.lexsort(keys)))
 
 
-def first_at_or_after(ordered: Ordered, wanted: Integers) -> Integers:
+def first_at_or_after(times: Integers, group: Integers, wanted: Integers) -> Integers:
     """For each row, the place of the first row of its group whose time is at or after a wanted one; if there is none,
-    the number of rows."""
-    count = len(wanted)
-    times = np.concatenate([wanted, ordered.times])  # those that look come before what they look for
-    is_row = np.repeat([False, True], count)
-    order = np.lexsort((is_row, times, np.tile(ordered.group, 2)))
-    before = np.cumsum(is_row[order])
-    place = np.empty(2 * count, dtype=np.int64)
-    place[order] = before
-    found = place[:count]
-    group = np.append(ordered.group, -1)
-    return np.where(group[found] == ordered.group, found, count)
+    the number of rows. Rows are sorted by group and time."""
+    found = number_before(group, times, group, wanted)
+    return np.where(np.append(group, -1)[found] == group, found, len(times))
+
+
+def number_before(group: Integers, times: Integers, wanted_group: Integers, wanted: Integers) -> Integers:
+    """For each wanted group and time, how many of the sorted ones are of an earlier group, or of it and earlier."""
+    is_there = np.repeat([False, True], [len(wanted), len(times)])  # those that look come before what they look for
+    keys = (is_there, np.concatenate([wanted, times]), np.concatenate([wanted_group, group]))
+    order = np.lexsort(keys)
+    place = np.empty(len(order), dtype=np.int64)
+    place[order] = np.cumsum(is_there[order])
+    return place[: len(wanted)]
+
+
+def chained(starts: Integers, following: Integers) -> Flags:
+    """The places that are reached from the starts, each leading to one behind it, or to the number of all places.
+
+    All chains are followed together, in steps of one, two, four … links.
+    """
+    count = len(following)
+    jump = np.append(following, count)
+    reached = np.zeros(count + 1, dtype=bool)
+    reached[starts] = True
+    for _ in range(count.bit_length()):
+        reached[jump[reached]] = True
+        jump = jump[jump]
+    return reached[:count]
 
 
 def blanked(rows: pa.RecordBatch) -> pa.RecordBatch:

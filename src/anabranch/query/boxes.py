@@ -171,6 +171,74 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Tumble:
+    """One tuple per run of tuples with equal columns ``by``, in canonical order of the whole input.
+
+    A run ends when a tuple with other values comes, or when ``timeout`` has passed since its first tuple.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    timeout_us: int | None = None
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slide:
+    """One tuple per tuple, over the last ``rows`` tuples of its group, or over those of the last ``window``.
+
+    Only every ``every_rows``-th tuple of a group has one; with ``every``, there is one at each multiple of it before
+    which a tuple of the group has come.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    rows: int | None = None
+    window_us: int | None = None
+    every_rows: int | None = None
+    every_us: int | None = None
+    scale: int | None = None
+
+    @property
+    def step(self) -> int:
+        """After how many tuples of a group there is a result, where tuples decide it."""
+        return self.every_rows or 1
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class XSection:
+    """One tuple per live group at every multiple of ``every``, over the tuples of the ``window`` before it.
+
+    A group lives while its last tuple is no more than ``expire`` old, also where the window has none of its tuples.
+    """
+
+    name: str
+    input: Arrow
+    columns: str
+    by: tuple[str, ...]
+    window_us: int
+    every_us: int
+    expire_us: int
+    scale: int | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
     """One tuple per pair with ``|t1 - t2| < within`` for which ``on`` holds."""
 
@@ -179,6 +247,27 @@ class Join:
     right: Arrow
     on: str
     within_us: int
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Latest:
+    """One tuple per tuple of the left: with the newest of the right that is not later and for which ``on`` holds.
+
+    ``on`` is equalities between columns of both sides; without it there is one newest of all. A tuple of the right that
+    is ``within`` old or older does not count. Without a partner, a tuple of the left is gone, or with ``outer`` has
+    NULL in the right's columns.
+    """
+
+    name: str
+    left: Arrow
+    right: Arrow
+    on: str | None = None
+    outer: bool = False
+    within_us: int | None = None
 
     @property
     def inputs(self) -> tuple[Arrow, ...]:
@@ -202,7 +291,7 @@ class Dedup:
 Step = Filter | Map | Drop
 """Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
 
-Maker = Join | Aggregate | Session
+Maker = Join | Latest | Aggregate | Session | Tumble | Slide | XSection
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
 Keeper = Dedup
@@ -211,7 +300,7 @@ Keeper = Dedup
 Stateful = Maker | Keeper
 """Each of them has a stage of its own."""
 
-Summing = Aggregate | Session
+Summing = Aggregate | Session | Tumble | Slide | XSection
 """Boxes that compute aggregate functions over groups of tuples."""
 
 Box = Source | Step | Union | Stateful

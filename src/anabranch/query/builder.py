@@ -29,11 +29,15 @@ from anabranch.query.boxes import (
     Drop,
     Filter,
     Join,
+    Latest,
     Map,
     Output,
     Session,
+    Slide,
     Source,
+    Tumble,
     Union,
+    XSection,
     kind_name,
 )
 from anabranch.query.connectors import Feed, Writer
@@ -323,6 +327,87 @@ class Stream:
         )
         return self.query._add(session, name, durations)[0]
 
+    def tumble(
+        self,
+        columns: str,
+        *,
+        by: str | Sequence[str],
+        timeout: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple per run of tuples with equal columns ``by``: when one with other values comes, or ``timeout`` after
+        the first of the run."""
+        durations = _Durations()
+        tumble = Tumble(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(tumble, name, durations)[0]
+
+    def slide(
+        self,
+        columns: str,
+        *,
+        by: str | Sequence[str] = (),
+        rows: int | None = None,
+        window: Duration | None = None,
+        every_rows: int | None = None,
+        every: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """For each tuple, one over the last ``rows`` tuples of its group, or over those of the last ``window``.
+
+        With ``every_rows``, only for every so many tuples of a group; with ``every``, at each multiple of it.
+        """
+        durations = _Durations()
+        slide = Slide(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            rows=None if rows is None else _whole("rows", rows),
+            window_us=None if window is None else durations.read("window", window),
+            every_rows=None if every_rows is None else _whole("every_rows", every_rows),
+            every_us=None if every is None else durations.read("every", every),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(slide, name, durations)[0]
+
+    def xsection(
+        self,
+        columns: str,
+        *,
+        window: Duration,
+        by: str | Sequence[str] = (),
+        every: Duration | None = None,
+        expire: Duration | None = None,
+        scale: int | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """At every multiple of ``every``, one tuple per live group, over the ``window`` before that moment.
+
+        Groups without a new tuple have one, too, until their last tuple is more than ``expire`` old.
+        """
+        durations = _Durations()
+        window_us = durations.read("window", window)
+        xsection = XSection(
+            name="",
+            input=self.arrow,
+            columns=_text("columns", columns),
+            by=_names(by),
+            window_us=window_us,
+            every_us=window_us if every is None else durations.read("every", every),
+            expire_us=window_us if expire is None else durations.read("expire", expire),
+            scale=None if scale is None else _whole("scale", scale),
+        )
+        return self.query._add(xsection, name, durations)[0]
+
     def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
         """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""
         durations = _Durations()
@@ -334,6 +419,31 @@ class Stream:
             within_us=durations.read("within", within),
         )
         return self.query._add(join, name, durations)[0]
+
+    def latest(
+        self,
+        other: Stream,
+        *,
+        on: str | None = None,
+        outer: bool = False,
+        within: Duration | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Each tuple with the newest of the other stream that is not later than itself: what a lookup in a table that
+        the other stream keeps up to date would find, the same on every replica.
+
+        ``on`` is equalities between columns of both. A tuple without a partner is gone, or has NULL if ``outer``.
+        """
+        durations = _Durations()
+        latest = Latest(
+            name="",
+            left=self.arrow,
+            right=self.query._arrow(other),
+            on=None if on is None else _text("on", on),
+            outer=_flag("outer", outer),
+            within_us=None if within is None else durations.read("within", within),
+        )
+        return self.query._add(latest, name, durations)[0]
 
     def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
         """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""
@@ -381,6 +491,12 @@ def _text(what: str, value: object) -> str:
 
 def _names(by: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by)
+
+
+def _flag(what: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise QueryError("", [_misuse(f"{what}: {value!r} is a {type(value).__name__}.", "Write True or False.")])
+    return value
 
 
 def _whole(what: str, value: object) -> int:

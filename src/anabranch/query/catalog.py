@@ -8,16 +8,32 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
-from anabranch.query.boxes import Aggregate, Box, Dedup, Drop, Filter, Join, Map, Session, Source, Union
-from anabranch.query.kinds.joins import JOIN
+from anabranch.query.boxes import (
+    Aggregate,
+    Box,
+    Dedup,
+    Drop,
+    Filter,
+    Join,
+    Latest,
+    Map,
+    Session,
+    Slide,
+    Source,
+    Tumble,
+    Union,
+    XSection,
+)
+from anabranch.query.kinds.joins import JOIN, LATEST
 from anabranch.query.kinds.keepers import DEDUP
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
-from anabranch.query.kinds.windows import AGGREGATE, SESSION
+from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSECTION
 
 KINDS: Final[Mapping[str, Kind[Any]]] = {
-    each.makes.__name__.lower(): each for each in (SOURCE, FILTER, MAP, DROP, UNION, AGGREGATE, SESSION, JOIN, DEDUP)
+    each.makes.__name__.lower(): each
+    for each in (SOURCE, FILTER, MAP, DROP, UNION, AGGREGATE, SESSION, TUMBLE, SLIDE, XSECTION, JOIN, LATEST, DEDUP)
 }
 """By what the text form calls them."""
 
@@ -36,10 +52,18 @@ def kind(box: Box) -> Kind[Any]:
             return UNION
         case Aggregate():
             return AGGREGATE
+        case Tumble():
+            return TUMBLE
+        case Slide():
+            return SLIDE
+        case XSection():
+            return XSECTION
         case Join():
             return JOIN
         case Session():
             return SESSION
+        case Latest():
+            return LATEST
         case Dedup():
             return DEDUP
         case _:

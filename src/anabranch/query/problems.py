@@ -32,6 +32,7 @@ CODES: Final = {
     "missing-key": "the text form lacks a key",
     "no-input": "a union without inputs",
     "no-output": "a query that nobody could read from",
+    "not-an-equality": "a condition that should be equalities between columns of the two sides",
     "not-boolean": "a condition that is not true or false",
     "refused-function": "a function whose result would differ between replicas, or that a stream cannot have",
     "refused-sql": "a statement, or a part of one, that has no translation into boxes",

@@ -23,7 +23,7 @@ DIALECT: Final = "spark"
 _SELECT: Final = "SELECT "
 _OPEN: Final = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE})
 _CLOSE: Final = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END})
-_QUANTIFIED: Final = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
+QUANTIFIED: Final = frozenset({TokenType.LIKE, TokenType.ILIKE, TokenType.RLIKE})
 _MOVING_TIMES: Final = frozenset({"now", "today", "tomorrow", "yesterday"})
 _SPECIAL: Final = (exp.Placeholder, exp.Parameter, exp.Tuple, exp.Aliases)
 
@@ -154,6 +154,17 @@ def split_join(on: str, left: Sequence[str], right: Sequence[str]) -> tuple[list
     return equalities, " AND ".join(f"({sql})" for sql in rest) if rest else None
 
 
+def column_pairs(on: str, left: Sequence[str], right: Sequence[str]) -> list[tuple[str, str]] | None:
+    """The columns of both sides that a condition wants to be equal, as the sides spell them; None if it is anything but
+    equalities between a column of the left and one of the right."""
+    equalities, rest = split_join(on, left, right)
+    columns = [(parse_expression(one).column, parse_expression(other).column) for one, other in equalities]
+    spelled = [{name.lower(): name for name in side} for side in (left, right)]
+    if rest is not None or any(None in pair for pair in columns):
+        return None
+    return [(spelled[0][(one or "").lower()], spelled[1][(other or "").lower()]) for one, other in columns]
+
+
 def _tokens(text: str) -> tuple[Token, ...]:
     try:
         return tuple(sqlglot.tokenize(text, dialect=DIALECT))
@@ -249,7 +260,7 @@ def _calls(tokens: Sequence[Token]) -> Iterator[tuple[str, bool]]:
     for previous, token, following, after in zip(before, tokens, closing, second, strict=False):
         name = token.text.lower()
         if following is not None and following.token_type is TokenType.L_PAREN:
-            if previous is None or previous.token_type not in _QUANTIFIED:
+            if previous is None or previous.token_type not in QUANTIFIED:
                 yield name, after is None or after.token_type is not TokenType.R_PAREN
         elif name in WITHOUT_PARENTHESES and token.token_type not in (TokenType.IDENTIFIER, TokenType.STRING):
             yield name, False

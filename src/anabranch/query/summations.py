@@ -1,7 +1,8 @@
 """The calls in an expression that add up: where they stand in its text, and what they add.
 
-Exact sums are written into the text in their place. A tree that is written back is not always the same expression, so
-calls are found among the tokens, and everything around them stays as its author wrote it.
+Exact sums are written into the text in their place, and conditions behind them. A tree that is written back is not
+always the same expression, so calls are found among the tokens, and everything around them stays as its author wrote
+it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import Final
 
 from sqlglot import Token, TokenType
 
-from anabranch.query.sql import parse_expression
+from anabranch.query.functions import AGGREGATES
+from anabranch.query.sql import QUANTIFIED, parse_expression
 
 SUMMATIONS: Final = frozenset({"sum", "avg", "mean"})
 """The aggregates whose result is a sum, or a sum by a number: these can be computed exactly."""
@@ -53,6 +55,24 @@ def with_summations(sql: str, replaced: Callable[[Summation], str | None]) -> st
         if text is not None:
             pieces += [sql[done : each.start], text]
             done = each.end
+    return "".join([*pieces, sql[done:]])
+
+
+def with_condition(sql: str, condition: str) -> str:
+    """The expression with all its aggregates over only those rows for which the condition holds, too."""
+    tokens = parse_expression(sql).tokens
+    pieces: list[str] = []
+    done = place = 0
+    while place < len(tokens):
+        is_call = tokens[place].text.lower() in AGGREGATES and _opens(tokens, place + 1)
+        if not is_call or (place and tokens[place - 1].token_type in QUANTIFIED):
+            place += 1
+            continue
+        last = _closing(tokens, place + 1)
+        said, end = _condition(sql, tokens, last)
+        both = condition if said is None else f"({said}) AND {condition}"
+        pieces += [sql[done : tokens[last].end + 1], f" FILTER (WHERE {both})"]
+        done, place = tokens[end].end + 1, end + 1
     return "".join([*pieces, sql[done:]])
 
 

@@ -1,13 +1,15 @@
-"""Join: tuples of two streams put together."""
+"""Join and Latest: tuples of two streams put together."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from anabranch.model.identity import identity_hash
 from anabranch.query import boxes
-from anabranch.reference.box import Columns, Emitted, Promises, ReferenceBox, row_of
+from anabranch.query.sql import column_pairs
+from anabranch.reference.box import Columns, Emitted, Group, Groups, Promises, ReferenceBox, row_of
 from anabranch.reference.expressions import compile_expression, parse
+from anabranch.reference.ordered import OrderedBox
 from anabranch.reference.tuples import Tuple
 
 
@@ -53,3 +55,36 @@ class JoinBox(ReferenceBox):
     def promises(self) -> Promises:
         """A pair is as late as the later of the two, and each of them is at or above what its input promised."""
         return {self._name: min(self._smallest(0), self._smallest(1))}
+
+
+class LatestBox(OrderedBox):
+    """Remember the newest tuple of the second input for each key; each tuple of the first gets what is there."""
+
+    def __init__(self, box: boxes.Latest, left: Columns, right: Columns, inputs: Sequence[Iterable[str]]) -> None:
+        super().__init__(inputs)
+        self.columns = {**left, **right}
+        self._box = box
+        pairs = (box.on and column_pairs(box.on, list(left), list(right))) or []
+        self._keys = Groups([one for one, _ in pairs], left), Groups([other for _, other in pairs], right)
+        self._nothing = dict.fromkeys(right)
+        self._newest: dict[Group, Tuple] = {}
+
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
+        key = self._keys[port].of(each)
+        if port == 1:
+            self._newest[key] = each
+            return
+        partner = self._newest.get(key) if None not in key else None  # NULL equals nothing
+        if partner is not None and self._box.within_us is not None:
+            partner = partner if each.stime - partner.stime < self._box.within_us else None
+        if partner is not None or self._box.outer:
+            yield Tuple(
+                origin=self._box.name,
+                stime=each.stime,
+                tid=identity_hash("latest", self._box.name, each.identity_parts),
+                values={**each.values, **(self._nothing if partner is None else partner.values)},
+            )
+
+    def promises(self) -> Promises:
+        """Every tuple of the first input before the watermark has its partner, so the next is at or after it."""
+        return {self._box.name: self.watermark_us}

@@ -8,10 +8,10 @@ from anabranch.query import boxes, floats
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
-from anabranch.reference.joins import JoinBox
+from anabranch.reference.joins import JoinBox, LatestBox
 from anabranch.reference.ordered import DedupBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox
+from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -48,6 +48,14 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return AggregateBox(box, below[0], reached[0], scales)
         case boxes.Session():
             return SessionBox(box, below[0], reached[0], scales)
+        case boxes.Tumble():
+            return TumbleBox(box, below[0], reached[0], scales)
+        case boxes.Slide():
+            return SlideBox(box, below[0], reached[0], scales)
+        case boxes.XSection():
+            return XSectionBox(box, below[0], reached[0], scales)
+        case boxes.Latest():
+            return LatestBox(box, below[0], below[1], reached)
         case boxes.Dedup():
             return DedupBox(box, below[0], reached[0])
         case boxes.Source():

@@ -55,10 +55,10 @@ class OrderedBox(ReferenceBox):
     def promises(self) -> Promises: ...
 
 
-def _canonical(waiting: tuple[int, Tuple]) -> tuple[int, str, int, int]:
-    """A tuple that came on two ports is taken on the later one first."""
+def _canonical(waiting: tuple[int, Tuple]) -> tuple[int, int, str, int]:
+    """Of equal times, those of a later input come first: what is compared with them is known then."""
     port, each = waiting
-    return each.stime, each.origin, each.tid, -port
+    return each.stime, -port, each.origin, each.tid
 
 
 class DedupBox(OrderedBox):

@@ -1,4 +1,4 @@
-"""Aggregate and Session: windows of time, of tuples, and between gaps."""
+"""Aggregate, Session, Tumble, Slide and XSection: windows of time and of tuples, in all their kinds."""
 
 from __future__ import annotations
 
@@ -33,12 +33,16 @@ class Summaries:
 
     def summary(self, kind: str, group: Group, window: Sequence[Part], stime: int, tuples: Sequence[Tuple]) -> Tuple:
         """The tuple of a window, whose identity is that of its group and what ``window`` says of it."""
+        return self.named(kind, group, [*self.groups.parts(group), *window], stime, tuples)
+
+    def named(self, kind: str, group: Group, identity: Sequence[Part], stime: int, tuples: Sequence[Tuple]) -> Tuple:
+        """The tuple of a window, whose identity is made of these parts."""
         keys = self.groups.columns(group)
         row = {name.lower(): value for name, value in keys.items()} | {ROWS: [row_of(each) for each in tuples]}
         return Tuple(
             origin=self._name,
             stime=stime,
-            tid=identity_hash(kind, self._name, [*self.groups.parts(group), *window]),
+            tid=identity_hash(kind, self._name, identity),
             values={**keys, **{name: made.of(row) for name, made in self._made.items()}},
         )
 
@@ -149,4 +153,117 @@ class SessionBox(OrderedBox):
 
     def promises(self) -> Promises:
         """Every session whose gap ends at the watermark is out, so the next one ends later."""
+        return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
+
+
+class TumbleBox(OrderedBox):
+    """Collect tuples while their value is the same; put them out when another comes, or when it takes too long."""
+
+    def __init__(
+        self, box: boxes.Tumble, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._run: list[Tuple] = []
+
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
+        value = self._summaries.groups.of
+        if self._run and value(self._run[0]) != value(each):
+            yield self._close(each.stime)
+        self._run.append(each)
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        if self._run and self._box.timeout_us is not None:
+            end = self._run[0].stime + self._box.timeout_us
+            if end <= time_us:
+                yield self._close(end)
+
+    def _close(self, stime: int) -> Tuple:
+        run, self._run = self._run, []
+        group = self._summaries.groups.of(run[0])
+        return self._summaries.summary("tumble", group, run[0].identity_parts, stime, run)
+
+    def promises(self) -> Promises:
+        """A run ends with a tuple, and all before the watermark are taken; or by a timeout, and all up to it are."""
+        return {self._box.name: self.watermark_us}
+
+
+class SlideBox(OrderedBox):
+    """Remember each group's tuples; sum up the last of them for a tuple, or at a moment."""
+
+    def __init__(
+        self, box: boxes.Slide, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._tuples: dict[Group, list[Tuple]] = {}
+        self._moments: dict[Group, int] = {}
+        """Of groups that had a tuple since their last result, the moment of the next."""
+
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
+        group = self._summaries.groups.of(each)
+        tuples = self._tuples.setdefault(group, [])
+        tuples.append(each)
+        if self._box.every_us is not None:
+            self._moments[group] = (each.stime // self._box.every_us + 1) * self._box.every_us
+        elif len(tuples) % self._box.step == 0:
+            yield self._summary(group, each.identity_parts, each.stime)
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        for group, moment in list(self._moments.items()):
+            if moment <= time_us:
+                del self._moments[group]
+                parts = [*self._summaries.groups.parts(group), ("bigint", moment)]
+                yield self._summary(group, parts, moment)
+
+    def _summary(self, group: Group, identity: Sequence[Part], stime: int) -> Tuple:
+        tuples = self._tuples[group]
+        if self._box.rows is not None:
+            last = tuples[-self._box.rows :]
+        else:
+            last = [each for each in tuples if each.stime > stime - (self._box.window_us or 0)]
+        return self._summaries.named("slide", group, identity, stime, last)
+
+    def promises(self) -> Promises:
+        """Tuples before the watermark have their results, moments up to it, too."""
+        after = 1 if self._box.every_us is not None and self.watermark_us else 0
+        return {self._box.name: self.watermark_us + after}
+
+
+class XSectionBox(OrderedBox):
+    """Remember each group's tuples while it lives; at each moment sum up those of the window that ends there."""
+
+    def __init__(
+        self, box: boxes.XSection, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._tuples: dict[Group, list[Tuple]] = {}
+        self._reached_us = 0
+
+    def _take(self, port: int, each: Tuple) -> Iterable[Tuple]:
+        self._tuples.setdefault(self._summaries.groups.of(each), []).append(each)
+        return ()
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        for group, tuples in self._tuples.items():
+            for moment in self._moments(tuples, time_us):
+                window = [each for each in tuples if each.stime >= moment - self._box.window_us]
+                yield self._summaries.summary("xsection", group, [("bigint", moment)], moment, window)
+        self._reached_us = time_us
+
+    def _moments(self, tuples: Sequence[Tuple], time_us: int) -> list[int]:
+        """Those since the last time at which the group lives: it has a tuple, and that is not too old."""
+        every = self._box.every_us
+        after, until = max(self._reached_us, tuples[0].stime), min(time_us, tuples[-1].stime + self._box.expire_us)
+        return [k * every for k in range(after // every + 1, until // every + 1)]
+
+    def promises(self) -> Promises:
+        """Every moment up to the watermark is out, so the next is later."""
         return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}

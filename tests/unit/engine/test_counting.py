@@ -9,7 +9,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.counting import FROM, TO, CountWindows
+from anabranch.engine.counting import CLOSES, FROM, MOMENT, NUMBER, TO, VALUE, CountWindows, CrossSections, Runs, Slides
 from anabranch.engine.ordered import work_off
 from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
 from anabranch.model.header import ORIGIN, STIME, TID
@@ -143,3 +143,182 @@ def test_packing_changes_no_value_and_no_type() -> None:
         if name != "float":
             assert again.column(name).equals(rows.column(name))
     assert np.isnan(again.column("float")[0].as_py())
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+def valued(rows: list[Row]) -> pa.RecordBatch:
+    """All rows in one group; what was their group is their value."""
+    made = batch([(0, 0, *row[2:]) for row in rows])
+    for name, place in zip(VALUE, (0, 1), strict=True):
+        made = made.add_column(0, name, pa.array([row[place] for row in rows], pa.int64()))
+    return made
+
+
+def runs_in(made: pa.RecordBatch) -> dict[int, tuple[int, list[tuple[int, ...]]]]:
+    """By number: when a run ended, and its rows."""
+    found: dict[int, tuple[int, list[tuple[int, ...]]]] = {}
+    columns = (made.column(name).cast(pa.int64()).to_pylist() for name in (FROM, CLOSES))
+    for row, number, end in zip(rows_in(made), *columns, strict=True):
+        found.setdefault(number, (end, []))[1].append(row)
+    return found
+
+
+def runs_one_by_one(rows: list[Row], timeout: int | None, until: int) -> list[tuple[int, list[tuple[int, ...]]]]:
+    ended, run = [], []
+    for row in [*sorted(rows, key=lambda row: row[2:5]), None]:
+        deadline = run[0][2] + timeout if run and timeout is not None else 10**9
+        if run and (row is None or row[:2] != run[0][:2] or row[2] >= deadline):
+            end = min(deadline, row[2] if row is not None else 10**9)
+            ended += [(end, [each[2:] for each in run])] if end <= until else []
+            run = []
+        if row is not None:
+            run.append(row)
+    return sorted(ended, key=str)  # type: ignore[return-value]
+
+
+@given(rows_of_groups, st.none() | st.integers(1, 12), st.lists(st.integers(0, 25), max_size=4))
+def test_runs_on_whole_columns_are_those_of_one_by_one(
+    rows: list[Row], timeout: int | None, watermarks: list[int]
+) -> None:
+    box, kept, found, since = Runs(timeout), valued([]), [], 0
+    now = 0
+    for watermark in [*sorted(watermarks), 30]:
+        new = [row for row in rows if now <= row[2] < watermark + 5]
+        now = max(now, watermark + 5)
+        made, kept, wake_us = work_off(box, pa.concat_batches([kept, valued(new)]), since, watermark)
+        since = watermark
+        found += list(runs_in(made).values())
+        assert wake_us > watermark
+    assert sorted(found, key=str) == runs_one_by_one(rows, timeout, 30)
+
+
+# --- the last rows -------------------------------------------------------------------------------------------------
+
+Result = tuple[int, list[tuple[int, ...]]]
+"""The time of a result, and the rows that it is over."""
+
+
+def unnumbered(rows: list[Row]) -> pa.RecordBatch:
+    return batch(rows).add_column(0, NUMBER, pa.array([0] * len(rows), pa.int64()))
+
+
+def slides_one_by_one(rows: list[Row], box: Slides, until: int) -> list[Result]:
+    found: list[Result] = []
+    for group in {row[:2] for row in rows}:
+        own = [row[2:] for row in sorted(rows, key=lambda row: row[2:5]) if row[:2] == group]
+        for number, row in enumerate(own, start=1):
+            if box.every_us is not None:
+                time = (row[0] // box.every_us + 1) * box.every_us
+                triggers = time <= until and (number == len(own) or own[number][0] >= time)
+            else:
+                time, triggers = row[0], number % box.step == 0
+            if triggers and box.rows is not None:
+                found.append((time, own[max(0, number - box.rows) : number]))  # type: ignore[arg-type]
+            elif triggers and box.window_us is not None:
+                last = [each for each in own[:number] if each[0] > row[0] - box.window_us]
+                found.append((time, last))  # type: ignore[arg-type]
+    return sorted(found, key=str)
+
+
+def results_in(made: pa.RecordBatch, box: Slides, group_of: dict[tuple[int, ...], tuple[int, int]]) -> list[Result]:
+    results = []
+    for window in windows_in(made, group_of):
+        time = window[-1][0]
+        if box.every_us is not None:
+            time = (time // box.every_us + 1) * box.every_us
+        results.append((time, window))
+    return results
+
+
+all_slides = st.one_of(
+    st.builds(Slides, st.integers(1, 4), st.none(), st.integers(1, 3), st.none()),
+    st.builds(Slides, st.none(), st.integers(1, 12), st.integers(1, 3), st.none()),
+    st.builds(Slides, st.integers(1, 4), st.none(), st.just(1), st.integers(1, 9)),
+)
+
+
+@given(rows_of_groups, all_slides, st.lists(st.integers(0, 25), max_size=4))
+def test_the_last_rows_on_whole_columns_are_those_of_one_by_one(
+    rows: list[Row], box: Slides, watermarks: list[int]
+) -> None:
+    group_of = {row[2:5]: row[:2] for row in rows}
+    kept, found, since = unnumbered([]), [], 0
+    now = 0
+    for watermark in [*sorted(watermarks), 30]:
+        new = [row for row in rows if now <= row[2] < watermark + 5]
+        now = max(now, watermark + 5)
+        made, kept, wake_us = work_off(box, pa.concat_batches([kept, unnumbered(new)]), since, watermark)
+        since = watermark
+        found += results_in(made, box, group_of)
+        assert wake_us > watermark
+    assert sorted(found, key=str) == slides_one_by_one(rows, box, 30)
+
+
+def test_only_what_next_results_need_is_kept() -> None:
+    rows: list[Row] = [(1, 1, time, 0, time, None) for time in (1, 2, 3, 4, 20)]
+    for box, left in [
+        (Slides(3, None, 1, None), [4, 20]),
+        (Slides(1, None, 1, None), []),
+        (Slides(1, None, 2, None), [20]),
+        (Slides(2, None, 1, 7), [4, 20]),
+        (Slides(None, 10, 1, None), [20]),
+        (Slides(None, 10, 2, None), [20]),
+        (Slides(None, 3, 1, None), []),
+        (Slides(None, 3, 2, None), [20]),
+    ]:
+        _, kept, _ = work_off(box, unnumbered(rows), 0, 23)
+        assert kept.column(STIME).cast(pa.int64()).to_pylist() == left, box
+
+
+# --- moments -------------------------------------------------------------------------------------------------------
+
+
+def sections_in(made: pa.RecordBatch, group_of: dict[tuple[int, ...], tuple[int, int]]) -> list[Result]:
+    """The moment of each result, and its rows, without the one that stands for it."""
+    moments: dict[tuple[tuple[int, int], int], int] = {}
+    rows: dict[tuple[tuple[int, int], int], list[tuple[int, ...]]] = {}
+    columns = (made.column(name).cast(pa.int64()).to_pylist() for name in (FROM, TO, MOMENT))
+    for row, first, last, moment in zip(rows_in(made), *columns, strict=True):
+        for number in range(first, last + 1):
+            key = group_of[row[:3]], number
+            if moment is None:
+                rows.setdefault(key, []).append(row)
+            else:
+                assert key not in moments
+                moments[key] = moment
+    assert rows.keys() <= moments.keys()
+    return [(moment, sorted(rows.get(key, []), key=lambda row: row[:3])) for key, moment in moments.items()]
+
+
+def sections_one_by_one(rows: list[Row], box: CrossSections, until: int) -> list[Result]:
+    found: list[Result] = []
+    for group in {row[:2] for row in rows}:
+        own = [row[2:] for row in sorted(rows, key=lambda row: row[2:5]) if row[:2] == group]
+        for moment in range(box.every_us, until + 1, box.every_us):
+            before = [row for row in own if row[0] < moment]
+            if before and before[-1][0] >= moment - box.expire_us:
+                found.append((moment, [row for row in before if row[0] >= moment - box.window_us]))  # type: ignore[misc]
+    return sorted(found, key=str)
+
+
+@given(
+    rows_of_groups, st.integers(1, 9), st.integers(1, 9), st.integers(0, 9), st.lists(st.integers(0, 25), max_size=4)
+)
+def test_sections_on_whole_columns_are_those_of_one_by_one(
+    rows: list[Row], window: int, every: int, longer: int, watermarks: list[int]
+) -> None:
+    box = CrossSections(window, every, window + longer)
+    group_of = {row[2:5]: row[:2] for row in rows}
+    kept, found, since = batch([]), [], 0
+    now = 0
+    for watermark in [*sorted(watermarks), 30, 60]:
+        new = [row for row in rows if now <= row[2] < watermark + 5]
+        now = max(now, watermark + 5)
+        made, kept, wake_us = work_off(box, pa.concat_batches([kept, batch(new)]), since, watermark)
+        since = watermark
+        found += sections_in(made, group_of)
+        assert wake_us > watermark
+    assert sorted(found, key=str) == sections_one_by_one(rows, box, 60)
+    assert kept.num_rows == 0, "all groups have expired"

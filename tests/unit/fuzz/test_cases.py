@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import timedelta
+from functools import cache
 
 import pytest
 
@@ -16,8 +17,9 @@ from tests.fuzz.diagrams import MOST_BOXES, TIME
 from tests.fuzz.scripts import BUSY_S, EPOCH_S, START, epoch_of
 
 
+@cache
 def cases() -> list[Case]:
-    return [random_case(seed, epochs=3) for seed in range(90)]
+    return [random_case(seed, epochs=3) for seed in range(240)]
 
 
 def test_the_reference_can_evaluate_every_case() -> None:
@@ -49,7 +51,7 @@ def test_they_decide_by_sums_that_depend_on_the_order() -> None:
 
 def reach_us(box: Box) -> int:
     """For how long a tuple has an effect, by all durations that a box has; of windows their length."""
-    durations = ("window_us", "within_us", "horizon_us", "gap_us")
+    durations = ("window_us", "within_us", "horizon_us", "gap_us", "timeout_us", "expire_us")
     return max((getattr(box, name, None) or 0 for name in durations), default=0)
 
 

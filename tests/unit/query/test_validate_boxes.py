@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,11 @@ def only_problem(stream: Stream) -> Problem:
     stream.query.output("out", stream)
     (problem,) = stream.query.validate()
     return problem
+
+
+def problems_of(stream: Stream) -> list[Problem]:
+    stream.query.output("out", stream)
+    return stream.query.validate()
 
 
 def told(problem: Problem) -> tuple[str, str, str]:
@@ -46,6 +52,9 @@ def reads_back(stream: Stream) -> Diagram:
 
 SUMMING: dict[str, Callable[..., Stream]] = {
     "session": lambda stream, columns, **options: stream.session(columns, gap="1s", **options),
+    "slide": lambda stream, columns, **options: stream.slide(columns, rows=3, **options),
+    "xsection": lambda stream, columns, **options: stream.xsection(columns, window="1s", **options),
+    "tumble": lambda stream, columns, by="", **options: stream.tumble(columns, by=by or "rtt_ms", **options),
 }
 
 
@@ -184,3 +193,200 @@ def test_a_gap_is_a_number_of_milliseconds(gap: str, code: str, message: str) ->
 def test_a_session_in_text_says_what_is_missing() -> None:
     (problem,) = from_yaml("session: {name: box, input: ping, columns: count(*) AS n}")
     assert told(problem) == ("missing-key", "boxes[1].session has no key `gap`.", "Add `gap`.")
+
+
+# --- latest --------------------------------------------------------------------------------------------------------
+
+
+def two_streams() -> tuple[Query, Stream, Stream]:
+    query, ping = ping_query()
+    return query, ping, query.source("load", "server string, cpu double, cores int")
+
+
+def test_a_latest_reads_back() -> None:
+    _, ping, load = two_streams()
+    reads_back(ping.latest(load, on="target = Server AND CPU = rtt_ms", outer=True, within="10s"))
+    _, ping, load = two_streams()
+    reads_back(ping.latest(load))
+
+
+@pytest.mark.parametrize(
+    ("on", "code", "message"),
+    [
+        ("target = server AND cpu > 5", "not-an-equality", "is more than equalities between a column of either side."),
+        ("upper(target) = server", "not-an-equality", "is more than equalities between a column of either side."),
+        ("target = source", "not-an-equality", "is more than equalities between a column of either side."),
+        ("target = 'a'", "not-an-equality", "is more than equalities between a column of either side."),
+        ("rtt_ms = cores", "not-an-equality", "on: 'rtt_ms' is double and 'cores' is int."),
+        ("taget = server", "unknown-column", "on: there is no column 'taget'."),
+        ("target +", "bad-sql", "on: `target +` cannot be read"),
+        ("rtt_ms + cpu", "not-boolean", "on: `rtt_ms + cpu` is a double."),
+        ("rand() = cpu", "refused-function", "on: rand() in `rand() = cpu`"),
+    ],
+)
+def test_the_key_of_a_latest_is_equalities(on: str, code: str, message: str) -> None:
+    _, ping, load = two_streams()
+    problem = only_problem(ping.latest(load, on=on))
+    assert problem.code == code
+    assert message in problem.message
+    assert problem.remedy
+
+
+def test_the_sides_of_a_latest_have_columns_of_their_own() -> None:
+    query, ping = ping_query()
+    problem = only_problem(ping.latest(query.source("other", "Target string")))
+    assert told(problem) == (
+        "duplicate-name",
+        "Both 'ping' and 'other' have 'target'.",
+        'Rename the columns of one side: .map("target AS other_target, ...").',
+    )
+
+
+@pytest.mark.parametrize(
+    ("within", "code", "message"),
+    [
+        ("0s", "bad-window", "within: 0us is not a positive number of whole milliseconds."),
+        ("never", "bad-duration", "within: 'never' is not a duration."),
+    ],
+)
+def test_a_partner_is_too_old_after_whole_milliseconds(within: str, code: str, message: str) -> None:
+    _, ping, load = two_streams()
+    problem = only_problem(ping.latest(load, within=within))
+    assert (problem.code, problem.message) == (code, message)
+
+
+def test_outer_is_true_or_false() -> None:
+    _, ping, load = two_streams()
+    with pytest.raises(QueryError, match="outer: 'left' is a str"):
+        ping.latest(load, outer="left")  # type: ignore[arg-type]
+    load_text = "source: {name: load, schema: cpu double}"
+    (problem,) = from_yaml(load_text, "latest: {name: box, left: ping, right: load, outer: left}")
+    assert problem.message == "boxes[2].latest.outer: 'left' is a str."
+    problems = from_yaml("latest: {name: box, left: ping, right: laod}")
+    assert [problem.message for problem in problems] == ["right: there is no box 'laod'."]
+
+
+# --- tumble --------------------------------------------------------------------------------------------------------
+
+
+def test_a_tumble_reads_back() -> None:
+    _, ping = ping_query()
+    reads_back(ping.tumble("sum(rtt_ms) AS r", by="Source, target", timeout="10s", scale=0))
+    _, ping = ping_query()
+    reads_back(ping.tumble("count(*) AS n", by=["source"]))
+
+
+def test_a_tumble_says_by_which_change_a_run_ends() -> None:
+    _, ping = ping_query()
+    assert told(only_problem(ping.tumble("count(*) AS n", by=""))) == (
+        "missing-key",
+        "by: nothing says by which change a run ends.",
+        "Candidates: source, target, rtt_ms.",
+    )
+    (problem,) = from_yaml("tumble: {name: box, input: ping, columns: count(*) AS n}")
+    assert told(problem) == ("missing-key", "boxes[1].tumble has no key `by`.", "Add `by`.")
+
+
+@pytest.mark.parametrize(
+    ("timeout", "code", "message"),
+    [
+        ("0s", "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
+        ("1us", "bad-window", "timeout: 1us is not a positive number of whole milliseconds."),
+        ("late", "bad-duration", "timeout: 'late' is not a duration."),
+    ],
+)
+def test_the_timeout_of_a_tumble_is_a_number_of_milliseconds(timeout: str, code: str, message: str) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.tumble("count(*) AS n", by="source", timeout=timeout))
+    assert (problem.code, problem.message) == (code, message)
+
+
+# --- slide ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"rows": 5}, {"rows": 5, "every_rows": 2}, {"rows": 5, "every": "1s"}, {"window": "1s", "every_rows": 3}],
+)
+def test_a_slide_reads_back(options: dict[str, Any]) -> None:
+    _, ping = ping_query()
+    reads_back(ping.slide("sum(rtt_ms) AS r", by="source", scale=2, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({}, "bad-window", "Nothing says over which tuples a result is."),
+        ({"rows": 0}, "bad-window", "rows: 0 is not a number of tuples from 1 to 1,000,000."),
+        ({"rows": 1_000_001}, "bad-window", "rows: 1,000,001 is not a number of tuples from 1 to 1,000,000."),
+        ({"rows": 5, "window": "1s"}, "meaningless-option", "window: results are over the last `rows` here."),
+        ({"window": "0s"}, "bad-window", "window: 0us is not a positive number of whole milliseconds."),
+        ({"window": "1us"}, "bad-window", "window: 1us is not a positive number of whole milliseconds."),
+        ({"window": "long"}, "bad-duration", "window: 'long' is not a duration."),
+        ({"rows": 5, "every": "1us"}, "bad-window", "every: 1us is not a positive number of whole milliseconds."),
+        ({"rows": 5, "every": "now"}, "bad-duration", "every: 'now' is not a duration."),
+        ({"rows": 5, "every_rows": 0}, "bad-window", "every_rows: 0 is not a number of tuples."),
+        (
+            {"rows": 5, "every": "1s", "every_rows": 2},
+            "meaningless-option",
+            "every_rows: results come by `every` here.",
+        ),
+        (
+            {"window": "5s", "every": "1s"},
+            "bad-window",
+            "every: results for windows of time, every while, are those of an Aggregate.",
+        ),
+        (
+            {"rows": 2_002, "every_rows": 2},
+            "bad-window",
+            "every_rows: a tuple would lie in 1,001 windows; 1,000 are possible.",
+        ),
+    ],
+)
+def test_a_slide_is_over_the_last_of_something(options: dict[str, Any], code: str, message: str) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.slide("count(*) AS n", **options))
+    assert (problem.code, problem.message) == (code, message)
+    assert problem.remedy
+
+
+def test_a_slide_in_text_says_what_is_missing() -> None:
+    (problem,) = from_yaml("slide: {name: box, input: ping, columns: count(*) AS n}")
+    assert told(problem) == ("missing-key", "boxes[1].slide has no key `rows`.", "Add `rows` or `window`.")
+    with pytest.raises(QueryError, match="every_rows: '2' is a str"):
+        ping_query()[1].slide("count(*) AS n", rows=2, every_rows="2")  # type: ignore[arg-type]
+
+
+# --- xsection ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"every": "1s"}, {"every": "20s", "expire": "1m"}])
+def test_an_xsection_reads_back(options: dict[str, str]) -> None:
+    _, ping = ping_query()
+    reads_back(ping.xsection("sum(rtt_ms) AS r", by="source", window="10s", scale=2, **options))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({"window": "0s"}, "bad-window", "window: 0us is not a positive number of whole milliseconds."),
+        ({"window": "wide"}, "bad-duration", "window: 'wide' is not a duration."),
+        ({"every": "1us"}, "bad-window", "every: 1us is not a positive number of whole milliseconds."),
+        ({"every": "never"}, "bad-duration", "every: 'never' is not a duration."),
+        ({"expire": "10001us"}, "bad-window", "expire: 10001us is not a positive number of whole milliseconds."),
+        ({"expire": "soon"}, "bad-duration", "expire: 'soon' is not a duration."),
+        ({"expire": "9s"}, "bad-window", "expire: 9s is shorter than the window of 10s."),
+        ({"every": "9ms"}, "bad-window", "every: a tuple would lie in 1,112 windows; 1,000 are possible."),
+    ],
+)
+def test_an_xsection_has_durations_that_go_together(options: dict[str, str], code: str, message: str) -> None:
+    _, ping = ping_query()
+    problems = problems_of(ping.xsection("count(*) AS n", **{"window": "10s", **options}))
+    assert (problems[0].code, problems[0].message) == (code, message)
+    assert problems[0].remedy
+    assert len({problem.message.split(":")[0] for problem in problems}) == 1, "one parameter is wrong"
+
+
+def test_an_xsection_in_text_says_what_is_missing() -> None:
+    (problem,) = from_yaml("xsection: {name: box, input: ping, columns: count(*) AS n}")
+    assert told(problem) == ("missing-key", "boxes[1].xsection has no key `window`.", "Add `window`.")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from anabranch.query.boxes import Arrow, Dedup
+from anabranch.model.identity import identity_hash
+from anabranch.query.boxes import Arrow, Dedup, Latest
+from anabranch.reference.joins import LatestBox
 from anabranch.reference.ordered import DedupBox
 from tests.unit.reference.streams import row
 
@@ -48,3 +50,48 @@ def test_keys_are_equal_as_groups_are() -> None:
     tuples = [row("a/0", MS, number, k=key, v=1) for number, key in enumerate(keys)]
     box.process(0, tuples)
     assert box.close(50 * MS) == {0: [tuples[0], tuples[2], tuples[4]]}
+
+
+def latest(*, outer: bool = False, within_ms: int | None = None) -> LatestBox:
+    within_us = None if within_ms is None else within_ms * MS
+    box = Latest(name="l", left=Arrow("a"), right=Arrow("b"), on="k = rk", outer=outer, within_us=within_us)
+    return LatestBox(box, {"k": "string"}, {"rk": "string", "v": "int"}, [["a/0"], ["b/0"]])
+
+
+def found(box: LatestBox) -> list[tuple[int, object]]:
+    return [(each.stime // MS, each.values["v"]) for each in box.close(100 * MS)[0]]
+
+
+def test_a_tuple_finds_the_newest_that_is_not_later() -> None:
+    box = latest()
+    box.process(0, [row("a/0", time * MS, time, k="x") for time in (1, 4, 9)])
+    box.process(1, [row("b/0", time * MS, time, rk="x", v=time) for time in (2, 3, 4, 10)])
+    assert found(box) == [(4, 4), (9, 4)]
+
+
+def test_a_tuple_without_a_partner_is_gone_or_has_null() -> None:
+    for outer, wanted in ((False, [(5, 1)]), (True, [(3, None), (5, 1), (5, None), (5, None)])):
+        box = latest(outer=outer)
+        keys = [(3, "x"), (5, "x"), (5, "y"), (5, None)]
+        box.process(0, [row("a/0", time * MS, number, k=k) for number, (time, k) in enumerate(keys)])
+        box.process(1, [row("b/0", 4 * MS, 1, rk="x", v=1), row("b/0", 4 * MS, 2, rk=None, v=2)])
+        assert found(box) == wanted
+
+
+def test_a_partner_is_less_than_within_old() -> None:
+    box = latest(within_ms=5)
+    box.process(0, [row("a/0", time * MS, time, k="x") for time in (6, 7)])
+    box.process(1, [row("b/0", 2 * MS, 1, rk="x", v=1)])
+    assert found(box) == [(6, 1)]
+
+
+def test_the_slower_input_holds_it_and_the_left_names_it() -> None:
+    box = latest()
+    left = row("a/0", 5 * MS, 7, k="x")
+    box.process(0, [left])
+    assert box.punctuate(0, {"a/0": 50 * MS}) == {0: []}
+    box.process(1, [row("b/0", 5 * MS, 1, rk="x", v=1)])
+    assert box.punctuate(1, {"b/0": 5 * MS}) == {0: []}, "a newer one may still come"
+    tid = identity_hash("latest", "l", left.identity_parts)
+    assert box.punctuate(1, {"b/0": 6 * MS}) == {0: [row("l", 5 * MS, tid, k="x", rk="x", v=1)]}
+    assert box.promises() == {"l": 6 * MS}

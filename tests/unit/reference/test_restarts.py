@@ -8,13 +8,28 @@ that promise less, an example shows that they could not promise more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.query.boxes import Arrow, Box, Dedup, Diagram, Drop, Filter, Map, Session
+from anabranch.query.boxes import (
+    Arrow,
+    Box,
+    Dedup,
+    Diagram,
+    Drop,
+    Filter,
+    Latest,
+    Map,
+    Session,
+    Slide,
+    Tumble,
+    Union,
+    XSection,
+)
 from anabranch.query.classes import judge
 from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.network import make_boxes
@@ -35,8 +50,46 @@ THREES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3)
 SLIDING = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 1)
 ONES = counting("box", "a", "count(*) AS n, sum(v) AS v", ("k",), 1, 1)
 SESSION = Session(name="box", input=Arrow("a"), columns="count(*) AS n, sum(v) AS v", by=("k",), gap_us=3 * MS)
+LATEST = Latest(name="box", left=Arrow("a"), right=Arrow("renamed"), on="k = k2")
+LATEST_WITHIN = replace(LATEST, within_us=5 * MS)
+TUMBLE = Tumble(name="box", input=Arrow("a"), columns="count(*) AS n, sum(v) AS v", by=("k",))
+TUMBLE_TIMEOUT = replace(TUMBLE, timeout_us=3 * MS)
+LAST_THREE = Slide(name="box", input=Arrow("a"), columns="count(*) AS n, sum(v) AS v", by=("k",), rows=3)
+LAST_MS = replace(LAST_THREE, rows=None, window_us=4 * MS)
+EVERY_OTHER = replace(LAST_MS, every_rows=2)
+LAST_ONE = replace(LAST_THREE, rows=1)
+SECTIONS = XSection(
+    name="box",
+    input=Arrow("a"),
+    columns="count(*) AS n, sum(v) AS v",
+    by=("k",),
+    window_us=4 * MS,
+    every_us=2 * MS,
+    expire_us=6 * MS,
+)
 DEDUP = Dedup(name="box", input=Arrow("a"), by=("k",), horizon_us=5 * MS)
-ALL = [FILTER, MAP, DROP, UNION, JOIN, TIME_WINDOW, THREES, SLIDING, ONES, SESSION, DEDUP]
+ALL = [
+    FILTER,
+    MAP,
+    DROP,
+    UNION,
+    JOIN,
+    TIME_WINDOW,
+    THREES,
+    SLIDING,
+    ONES,
+    SESSION,
+    LATEST,
+    LATEST_WITHIN,
+    TUMBLE,
+    TUMBLE_TIMEOUT,
+    LAST_THREE,
+    LAST_MS,
+    EVERY_OTHER,
+    LAST_ONE,
+    SECTIONS,
+    DEDUP,
+]
 
 Input = list[Tuple]
 inputs = st.lists(st.tuples(st.integers(1, 20), st.sampled_from("xy"), st.integers(0, 3)), min_size=1, max_size=14).map(
@@ -59,7 +112,9 @@ def run(box: Box, a: Input, b: Input, *, interleaved: Callable[[int], int] = lam
     arrivals = [arrivals[place] for place in sorted(range(len(arrivals)), key=interleaved)]
     made: list[Tuple] = []
     for port, origin, each in arrivals:
-        values = {"k2": each.values["k"], "v2": each.values["v"]} if port and box is JOIN else each.values
+        values = (
+            {"k2": each.values["k"], "v2": each.values["v"]} if port and not isinstance(box, Union) else each.values
+        )
         there = Tuple(origin=origin, stime=each.stime, tid=each.tid, values=values)
         made += worker.process(port, [there]).get(0, [])
     for port in range(len(box.inputs)):
@@ -77,10 +132,12 @@ def names(box: Box) -> str:
 
 def test_every_class_is_tried() -> None:
     assert [names(box) for box in of(OperatorClass.REPEATABLE)] == [
-        "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1",
+        "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1", "Slide-1",
     ]  # fmt: skip
-    assert of(OperatorClass.CONVERGENT_CAPABLE) == [TIME_WINDOW, SLIDING, SESSION]
-    assert of(OperatorClass.DETERMINISTIC) == [THREES, DEDUP]
+    assert of(OperatorClass.CONVERGENT_CAPABLE) == [
+        TIME_WINDOW, SLIDING, SESSION, LATEST_WITHIN, TUMBLE, LAST_THREE, LAST_MS, SECTIONS,
+    ]  # fmt: skip
+    assert of(OperatorClass.DETERMINISTIC) == [THREES, LATEST, TUMBLE_TIMEOUT, EVERY_OTHER, DEDUP]
     assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
     assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
 
@@ -117,6 +174,49 @@ def test_sessions_come_back_to_what_they_would_have_been(a: Input, cut: int) -> 
     whole, again = (
         contents(each for each in made if each.stime > begins[str(each.values["k"])] + SESSION.gap_us - 1)
         for made in (run(SESSION, a, []), run(SESSION, a[cut:], []))
+    )
+    assert again == whole
+
+
+@given(a=inputs, b=inputs, cut_a=st.integers(0, 14), cut_b=st.integers(0, 14))
+def test_what_counts_for_a_while_is_forgotten_by_both(a: Input, b: Input, cut_a: int, cut_b: int) -> None:
+    settled = max((each.stime for each in (*a[:cut_a], *b[:cut_b])), default=0) + 5 * MS
+    whole, again = (
+        contents(each for each in made if each.stime > settled)
+        for made in (run(LATEST_WITHIN, a, b), run(LATEST_WITHIN, a[cut_a:], b[cut_b:]))
+    )
+    assert again == whole
+
+
+@given(a=inputs, cut=st.integers(0, 14))
+def test_runs_come_back_to_what_they_would_have_been(a: Input, cut: int) -> None:
+    lost = max((each.stime for each in a[:cut]), default=0)
+    values = [(each.stime, each.values["k"]) for each in sorted(a, key=lambda each: (each.stime, each.tid))]
+    changes = [later[0] for earlier, later in pairwise(values) if earlier[0] > lost and earlier[1] != later[1]]
+    settled = min(changes, default=END_US)  # the first run that has nothing of what was lost begins there
+    whole, again = (
+        contents(each for each in made if each.stime > settled)
+        for made in (run(TUMBLE, a, []), run(TUMBLE, a[cut:], []))
+    )
+    assert again == whole
+
+
+@given(a=inputs, cut=st.integers(0, 14))
+def test_the_last_while_comes_back_to_what_it_would_have_been(a: Input, cut: int) -> None:
+    settled = max((each.stime for each in a[:cut]), default=0) + 4 * MS
+    whole, again = (
+        contents(each for each in made if each.stime > settled)
+        for made in (run(LAST_MS, a, []), run(LAST_MS, a[cut:], []))
+    )
+    assert again == whole
+
+
+@given(a=inputs, cut=st.integers(0, 14))
+def test_sections_come_back_to_what_they_would_have_been(a: Input, cut: int) -> None:
+    settled = max((each.stime for each in a[:cut]), default=0) + SECTIONS.expire_us
+    whole, again = (
+        contents(each for each in made if each.stime > settled)
+        for made in (run(SECTIONS, a, []), run(SECTIONS, a[cut:], []))
     )
     assert again == whole
 

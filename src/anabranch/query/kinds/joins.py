@@ -1,4 +1,4 @@
-"""Join: boxes that put tuples of two streams together."""
+"""Join and Latest: boxes that put tuples of two streams together."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from anabranch.model.times import format_duration
-from anabranch.query.boxes import Join, Schema
+from anabranch.query.boxes import Join, Latest, Schema
 from anabranch.query.checks import check_condition, check_window, columns_read
 from anabranch.query.judgement import Judgement, OperatorClass, Order
-from anabranch.query.keys import ARROW, DURATION, TEXT, Key
+from anabranch.query.keys import ARROW, DURATION, FLAG, TEXT, Key
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.problems import Report
 from anabranch.query.schema import lookup, unique
+from anabranch.query.sql import column_pairs
 from anabranch.query.value_flow import Columns, Flow
 
 
@@ -61,7 +62,83 @@ class JoinKind(Kind[Join]):
         return both
 
 
-def check_sides(box: Join, left: Schema, right: Schema, report: Report) -> frozenset[str]:
+class LatestKind(Kind[Latest]):
+    makes = Latest
+    keys = (
+        Key(name="left", form=ARROW),
+        Key(name="right", form=ARROW),
+        Key(name="on", form=TEXT, default=None),
+        Key(name="outer", form=FLAG, default=False),
+        Key(name="within", attribute="within_us", form=DURATION, default=None),
+    )
+    shape = ("[", "]")
+    meaning = "each tuple of the first stream with the newest of the second, per key, that is not later (as-of join)"
+    state = "the newest tuple of the second stream for each key, and what waits for the punctuation"
+    class_ = "deterministic; with `within` convergent-capable"
+
+    def sql(self, box: Latest) -> tuple[str, ...]:
+        return () if box.on is None else (box.on,)
+
+    def lines(self, box: Latest) -> Iterator[str]:
+        if box.on is not None:
+            yield box.on
+        if box.within_us is not None:
+            yield f"within {format_duration(box.within_us)}"
+        if box.outer:
+            yield "outer"
+
+    def check(self, box: Latest, inputs: Sequence[Schema | None], report: Report) -> None:
+        if box.within_us is not None:
+            check_window(box.name, "within", box.within_us, report)
+        left, right = inputs
+        if left is None or right is None:
+            if box.on is not None:
+                check_condition(box.name, "on", box.on, None, report)
+            return
+        check_sides(box, left, right, report)
+        if box.on is not None:
+            check_equalities(box.name, box.on, left, right, report)
+
+    def schema(self, box: Latest, inputs: Sequence[Schema]) -> Schema | None:
+        return unique((*inputs[0], *inputs[1]))
+
+    def judge(self, box: Latest, order: Order) -> Judgement:
+        if box.within_us is None:
+            reason = "a restart does not know what the second stream said before, which may count for ever"
+            return Judgement(OperatorClass.DETERMINISTIC, reason)
+        reason = "a restart does not know what the second stream said before, which counts for a while only"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+
+    def flow(self, box: Latest, flow: Flow) -> Columns:
+        both = {**flow.first, **flow.inputs[1]}
+        flow.decide_all(self.sql(box), both)
+        return both
+
+    def waits_us(self, box: Latest) -> int | None:
+        """All tuples of the left before the watermark have found their partner, so the next one is at or after it."""
+        return 0
+
+
+def check_equalities(box: str, on: str, left: Schema, right: Schema, report: Report) -> None:
+    """Equalities between columns of the two sides, which must be of one type: a key is the same as itself only."""
+    told = len(report.problems)
+    check_condition(box, "on", on, (*left, *right), report)
+    if len(report.problems) > told:
+        return
+    pairs = column_pairs(on, [column.name for column in left], [column.name for column in right])
+    if pairs is None:
+        message = f"on: `{on}` is more than equalities between a column of either side."
+        remedy = "Write left_column = right_column, with AND between several; filter or map before or after."
+        report.add("not-an-equality", box, "on", message, remedy)
+        return
+    for one, other in pairs:
+        types = [column.type for column in (lookup(left, one), lookup(right, other)) if column is not None]
+        if len(set(types)) > 1 and None not in types:
+            message = f"on: {one!r} is {types[0]} and {other!r} is {types[1]}."
+            report.add("not-an-equality", box, "on", message, "Cast one of them with a map.")
+
+
+def check_sides(box: Join | Latest, left: Schema, right: Schema, report: Report) -> frozenset[str]:
     """The columns that both sides have, in lower case: they are told, because what comes out has those of both."""
     shared = {column.name.lower(): column.name for column in left if lookup(right, column.name) is not None}
     if shared:
@@ -73,3 +150,4 @@ def check_sides(box: Join, left: Schema, right: Schema, report: Report) -> froze
 
 
 JOIN: Final = JoinKind()
+LATEST: Final = LatestKind()

@@ -1,4 +1,4 @@
-"""Aggregate and Session: boxes that compute aggregate functions over windows of their input."""
+"""Aggregate, Session, Tumble, Slide and XSection: boxes that compute aggregate functions over windows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from anabranch.limits import LARGEST_SUM_SCALE, WINDOW_ROWS, WINDOWS
 from anabranch.model.times import MS, format_duration
-from anabranch.query.boxes import Aggregate, Schema, Session, Summing
+from anabranch.query.boxes import Aggregate, Schema, Session, Slide, Summing, Tumble, XSection
 from anabranch.query.checks import (
     check_by,
     check_expression,
@@ -19,7 +19,7 @@ from anabranch.query.checks import (
 from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.keys import ARROW, DURATION, NAMES, TEXT, WHOLE, Key
 from anabranch.query.kinds.kind import Kind
-from anabranch.query.problems import Report
+from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import made_columns
 from anabranch.query.sql import Expression, columns_outside_aggregates, is_aggregate
 from anabranch.query.summations import summations
@@ -140,6 +140,207 @@ class SessionKind(Kind[Session]):
         return 1
 
 
+class TumbleKind(Kind[Tumble]):
+    makes = Tumble
+    keys = (
+        Key(name="input", form=ARROW),
+        Key(name="columns", form=TEXT),
+        Key(name="by", form=NAMES),
+        Key(name="timeout", attribute="timeout_us", form=DURATION, default=None),
+        Key(name="scale", form=WHOLE, default=None),
+    )
+    shape = ("[[", "]]")
+    meaning = "aggregates over runs of tuples with equal values: a result when the value changes, or after a timeout"
+    state = "the tuples of the run under way"
+    class_ = "convergent-capable; with a timeout deterministic"
+
+    def sql(self, box: Tumble) -> tuple[str, ...]:
+        return (box.columns,)
+
+    def lines(self, box: Tumble) -> Iterator[str]:
+        yield from summing_lines(box)
+        if box.timeout_us is not None:
+            yield f"timeout {format_duration(box.timeout_us)}"
+        yield from scale_lines(box)
+
+    def check(self, box: Tumble, inputs: Sequence[Schema | None], report: Report) -> None:
+        check_by(box.name, box.by, inputs[0], report)
+        if not box.by:
+            message = "by: nothing says by which change a run ends."
+            remedy = candidates("", (column.name for column in inputs[0] or ()))
+            report.add("missing-key", box.name, "by", message, remedy)
+        if box.timeout_us is not None:
+            check_window(box.name, "timeout", box.timeout_us, report)
+        check_summing(box, inputs[0], report)
+
+    def schema(self, box: Tumble, inputs: Sequence[Schema]) -> Schema | None:
+        return made_columns(box.columns, box.by, inputs[0])
+
+    def judge(self, box: Tumble, order: Order) -> Judgement:
+        if box.timeout_us is None:
+            reason = "a restart misses tuples in the first run only: the next begins where the value changes"
+            return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+        reason = "a restart begins a run with another tuple, and its timeouts stay shifted while the value is the same"
+        return Judgement(OperatorClass.DETERMINISTIC, reason)
+
+    def flow(self, box: Tumble, flow: Flow) -> Columns:
+        return flow.summed(box)
+
+    def waits_us(self, box: Tumble) -> int | None:
+        """The next run ends with a tuple at or after the watermark, or by a timeout after it."""
+        return 0
+
+
+class SlideKind(Kind[Slide]):
+    makes = Slide
+    keys = (
+        Key(name="input", form=ARROW),
+        Key(name="columns", form=TEXT),
+        Key(name="by", form=NAMES, default=()),
+        Key(name="rows", form=WHOLE, default=None, unless="window"),
+        Key(name="window", attribute="window_us", form=DURATION, default=None),
+        Key(name="every_rows", form=WHOLE, default=None),
+        Key(name="every", attribute="every_us", form=DURATION, default=None),
+        Key(name="scale", form=WHOLE, default=None),
+    )
+    shape = ("[[", "]]")
+    meaning = "for each tuple, aggregates over the last tuples, or the last while, of its group"
+    state = "the tuples that a next result may need: the last of each group, or those of the last while"
+    class_ = "convergent-capable; with `every_rows` deterministic"
+
+    def sql(self, box: Slide) -> tuple[str, ...]:
+        return (box.columns,)
+
+    def lines(self, box: Slide) -> Iterator[str]:
+        yield from summing_lines(box)
+        if box.rows is not None:
+            yield f"last {box.rows} rows"
+        if box.window_us is not None:
+            yield f"last {format_duration(box.window_us)}"
+        if box.every_rows is not None:
+            yield f"every {box.every_rows} rows"
+        if box.every_us is not None:
+            yield f"every {format_duration(box.every_us)}"
+        yield from scale_lines(box)
+
+    def check(self, box: Slide, inputs: Sequence[Schema | None], report: Report) -> None:
+        check_by(box.name, box.by, inputs[0], report)
+        _check_last(box, report)
+        _check_advance(box, report)
+        check_summing(box, inputs[0], report)
+
+    def schema(self, box: Slide, inputs: Sequence[Schema]) -> Schema | None:
+        return made_columns(box.columns, box.by, inputs[0])
+
+    def judge(self, box: Slide, order: Order) -> Judgement:
+        if box.step > 1:
+            reason = "a restart counts from another tuple, and other tuples have results"
+            return Judgement(OperatorClass.DETERMINISTIC, reason)
+        if box.rows == 1 and box.every_us is None:
+            return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
+        reason = "a restart misses tuples in the windows of the first results only"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+
+    def flow(self, box: Slide, flow: Flow) -> Columns:
+        return flow.summed(box)
+
+    def waits_us(self, box: Slide) -> int | None:
+        """The next result is that of a tuple at or after the watermark; or of a moment after it, since all up to it are
+        out."""
+        return 0 if box.every_us is None else 1
+
+
+def _check_last(box: Slide, report: Report) -> None:
+    """The last tuples, or the last while."""
+    if box.rows is None and box.window_us is None:
+        message = "Nothing says over which tuples a result is."
+        remedy = "Give `rows`, a number of tuples, or `window`, a duration."
+        report.add("bad-window", box.name, "rows", message, remedy)
+    elif box.rows is not None and box.window_us is not None:
+        message = "window: results are over the last `rows` here."
+        report.add("meaningless-option", box.name, "window", message, "Leave `rows` or `window` out.")
+    if box.window_us is not None:
+        check_window(box.name, "window", box.window_us, report)
+    if box.rows is not None and not 1 <= box.rows <= WINDOW_ROWS:
+        message = f"rows: {box.rows:,} is not a number of tuples from 1 to {WINDOW_ROWS:,}."
+        report.add("bad-window", box.name, "rows", message, "Write another number, or use `window`, a duration.")
+
+
+def _check_advance(box: Slide, report: Report) -> None:
+    """Every so many tuples, or every while."""
+    if box.every_us is not None and box.every_rows is not None:
+        message = "every_rows: results come by `every` here."
+        report.add("meaningless-option", box.name, "every_rows", message, "Leave `every` or `every_rows` out.")
+    elif box.every_us is not None and box.window_us is not None and box.rows is None:
+        message = "every: results for windows of time, every while, are those of an Aggregate."
+        remedy = "Use .aggregate(…, window=…, every=…), or leave `every` out."
+        report.add("bad-window", box.name, "every", message, remedy)
+    if box.every_us is not None:
+        check_window(box.name, "every", box.every_us, report)
+    if box.every_rows is not None and box.every_rows < 1:
+        message = f"every_rows: {box.every_rows} is not a number of tuples."
+        report.add("bad-window", box.name, "every_rows", message, "Write 1 or more.")
+    elif box.rows is not None and box.every_us is None and WINDOW_ROWS >= box.rows > box.step * WINDOWS:
+        _report_many_windows(box.name, "every_rows", -(-box.rows // box.step), report)
+
+
+class XSectionKind(Kind[XSection]):
+    makes = XSection
+    keys = (
+        Key(name="input", form=ARROW),
+        Key(name="columns", form=TEXT),
+        Key(name="by", form=NAMES, default=()),
+        Key(name="window", attribute="window_us", form=DURATION),
+        Key(name="every", attribute="every_us", form=DURATION, default_from="window_us"),
+        Key(name="expire", attribute="expire_us", form=DURATION, default_from="window_us"),
+        Key(name="scale", form=WHOLE, default=None),
+    )
+    shape = ("[[", "]]")
+    meaning = "at regular moments, aggregates for every live group, also for those without a new tuple"
+    state = "the tuples of windows to come, and the last tuple of each live group"
+    class_ = "convergent-capable"
+
+    def sql(self, box: XSection) -> tuple[str, ...]:
+        return (box.columns,)
+
+    def lines(self, box: XSection) -> Iterator[str]:
+        yield from summing_lines(box)
+        yield f"window {format_duration(box.window_us)} every {format_duration(box.every_us)}"
+        if box.expire_us != box.window_us:
+            yield f"expires after {format_duration(box.expire_us)}"
+        yield from scale_lines(box)
+
+    def check(self, box: XSection, inputs: Sequence[Schema | None], report: Report) -> None:
+        check_by(box.name, box.by, inputs[0], report)
+        check_window(box.name, "window", box.window_us, report)
+        if box.every_us != box.window_us:
+            check_window(box.name, "every", box.every_us, report)
+            if box.every_us >= MS and box.window_us > box.every_us * WINDOWS:
+                _report_many_windows(box.name, "every", -(-box.window_us // box.every_us), report)
+        if box.expire_us != box.window_us:
+            check_window(box.name, "expire", box.expire_us, report)
+            if 0 < box.expire_us < box.window_us:
+                expire, window = format_duration(box.expire_us), format_duration(box.window_us)
+                message = f"expire: {expire} is shorter than the window of {window}."
+                remedy = "A group would be gone while the window has its tuples: make it as long or longer."
+                report.add("bad-window", box.name, "expire", message, remedy)
+        check_summing(box, inputs[0], report)
+
+    def schema(self, box: XSection, inputs: Sequence[Schema]) -> Schema | None:
+        return made_columns(box.columns, box.by, inputs[0])
+
+    def judge(self, box: XSection, order: Order) -> Judgement:
+        reason = "a restart misses tuples and groups until they would have expired: moments lie where 1970 puts them"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+
+    def flow(self, box: XSection, flow: Flow) -> Columns:
+        return flow.summed(box)
+
+    def waits_us(self, box: XSection) -> int | None:
+        """All moments up to the watermark are out; the next is at least one unit later."""
+        return 1
+
+
 # --- what boxes with aggregate functions share ---------------------------------------------------------------------
 
 
@@ -241,3 +442,6 @@ def _report_many_windows(box: str, field: str, windows: int, report: Report) -> 
 
 AGGREGATE: Final = AggregateKind()
 SESSION: Final = SessionKind()
+TUMBLE: Final = TumbleKind()
+SLIDE: Final = SlideKind()
+XSECTION: Final = XSectionKind()

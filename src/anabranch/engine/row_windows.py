@@ -1,0 +1,156 @@
+"""Aggregate over windows of a number of tuples (figure 4 of the racing paper), Tumble, Slide and XSection.
+
+Spark has no such windows, so a stateful processor in Python (``ordered``) waits for the punctuation, counts in
+canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
+Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
+without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
+as a plain DataFrame.
+
+Floating-point sums follow the same rule as in windows of time. The rows of a window leave the processor in canonical
+order, and Spark happens to add them in that order while its memory suffices. But it promises no order to an aggregate,
+and one that spills adds in pieces; so what something decides by is computed exactly here, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StructField, StructType, TimestampType
+
+from anabranch.engine.counting import CLOSES, FROM, MOMENT, NUMBER, TO, VALUE, CountWindows, CrossSections, Runs, Slides
+from anabranch.engine.exact import Scales, aggregate_columns
+from anabranch.engine.hashing import TypedColumn, identity_hash, identity_parts, typed
+from anabranch.engine.ordered_frame import in_order
+from anabranch.engine.roots import Root
+from anabranch.engine.stateless import ROW_HEADER
+from anabranch.engine.windows import spelled
+from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.names import Origins
+from anabranch.query.boxes import Aggregate, Slide, Summing, Tumble, XSection
+from anabranch.query.sql import parse_list, quote
+
+_WINDOW: Final = "_window"
+_FIRST: Final = "_first"
+_LAST: Final = "_last"
+
+
+def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+    """Windows of a number of tuples of a group."""
+    rows = _rows(frame, box)
+    group = typed(frame, spelled(frame, box.by))
+    made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
+    windows = _Windows(
+        kind="count",
+        number=F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM),
+        parts=[*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")],
+        stime=F.col(f"{_LAST}.{STIME}"),
+    )
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> Root:
+    """Runs of equal values among all tuples, so there is only one shard."""
+    rows = _rows(frame, box)
+    value = typed(frame, spelled(frame, box.by))
+    hashed = rows.select(*[identity_hash(kind, box.name, value).alias(kind) for kind in VALUE], "*")
+    schema = StructType().add(CLOSES, TimestampType())
+    made = in_order(hashed, box.name, [], Runs(box.timeout_us), _made(rows, *schema.fields))
+    windows = _Windows(
+        kind="tumble",
+        number=F.col(FROM),
+        parts=[*value, *identity_parts(origins, f"{_FIRST}.")],
+        stime=F.col(CLOSES),
+        others=(F.min(CLOSES).alias(CLOSES),),
+    )
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Root:
+    """The last tuples of a group, or those of the last while, for a tuple or at a moment."""
+    rows = _rows(frame, box)
+    group = typed(frame, spelled(frame, box.by))
+    slides = Slides(box.rows, box.window_us, box.step, box.every_us)
+    numbered = rows.select(F.lit(0).cast("bigint").alias(NUMBER), "*")
+    made = in_order(numbered, box.name, group, slides, _made(rows))
+    last = f"{_LAST}.{STIME}"
+    if box.every_us is None:
+        parts, stime = identity_parts(origins, f"{_LAST}."), F.col(last)
+    else:
+        moment = F.expr(f"(unix_micros({last}) div {box.every_us} + 1) * {box.every_us}")
+        parts, stime = [*group, ("bigint", moment)], F.timestamp_micros(moment)
+    windows = _Windows(kind="slide", number=F.explode(F.sequence(FROM, TO)), parts=parts, stime=stime)
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Scales) -> Root:
+    """All live groups at regular moments. What stands for a result itself is left out by every aggregate."""
+    rows = _rows(frame, box)
+    group = typed(frame, spelled(frame, box.by))
+    sections = CrossSections(box.window_us, box.every_us, box.expire_us)
+    schema = StructType().add(MOMENT, TimestampType())
+    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields))
+    windows = _Windows(
+        kind="xsection",
+        number=F.explode(F.sequence(FROM, TO)),
+        parts=[*group, ("bigint", F.unix_micros(MOMENT))],
+        stime=F.col(MOMENT),
+        others=(F.max(MOMENT).alias(MOMENT),),
+        only=f"{MOMENT} IS NULL",
+    )
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Windows:
+    """How the rows of a batch are divided into windows, and what makes each of them: the number of a row's window, the
+    parts of its identity, its time, and what else of its rows these need. ``only`` says which rows aggregates are
+    over."""
+
+    kind: str
+    number: Column
+    parts: Sequence[TypedColumn]
+    stime: Column
+    others: Sequence[Column] = ()
+    only: str | None = None
+
+
+def _summing(
+    rows: DataFrame, box: Summing, origins: Origins, scales: Scales, windows: _Windows
+) -> Callable[[DataFrame], DataFrame]:
+    """Makes one tuple per window of the rows of one batch. ``rows`` has the columns of such a batch.
+
+    The columns of the result are made here, once: each is several trips to the JVM, and a batch should not wait for
+    them.
+    """
+    keys = [F.col(quote(name)) for name in spelled(rows, box.by)]
+    items = aggregate_columns(rows, box, scales, only=windows.only)
+    identity = F.struct(*ROW_HEADER)
+    ends = (F.min(identity).alias(_FIRST), F.max(identity).alias(_LAST))
+    made = [*ends, *windows.others, *[column for _, column in items]]
+    header = (
+        windows.stime.alias(STIME),
+        F.lit(origins.code(box.name)).alias(ORIGIN),
+        identity_hash(windows.kind, box.name, windows.parts).alias(TID),
+    )
+    columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
+
+    def summaries(batch: DataFrame) -> DataFrame:
+        return batch.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
+
+    return summaries
+
+
+def _rows(frame: DataFrame, box: Summing) -> DataFrame:
+    """The columns that the box reads, each once: no other waits in the state."""
+    read = [name for expression in parse_list(box.columns) for name in expression.columns]
+    needed = dict.fromkeys(spelled(frame, [*box.by, *read]))
+    return frame.select(*ROW_HEADER, *[quote(name) for name in needed])
+
+
+def _made(rows: DataFrame, *others: StructField) -> StructType:
+    """What comes out: rows with their windows."""
+    return StructType([*others, *StructType().add(FROM, LongType()).add(TO, LongType()).fields, *rows.schema.fields])
