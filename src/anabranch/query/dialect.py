@@ -427,10 +427,11 @@ class StreamParser(SparkParser):
             relation = Named(name=relation.name, alias=self.alias())
         if self.sees("USING"):
             self.refuse_here("hides which columns are compared", "Write ON a.x = b.x.")
-        self.expect("ON", "Write ON and the condition.")
-        on = self.text()
-        within = self.duration() if self.word("WITHIN") else None
         newest = newest or as_of is not None
+        if not newest:
+            self.expect("ON", "Write ON and the condition.")
+        on = self.text() if not newest or self.word("ON") else None
+        within = self.duration() if self.word("WITHIN") else None
         return Joined(at=at, relation=relation, on=on, newest=newest, outer=outer, within_us=within, as_of=as_of)
 
     def as_of(self) -> Text:

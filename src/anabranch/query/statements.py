@@ -94,11 +94,12 @@ Relation = Named | Nested | Windowed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A JOIN. ``as_of`` is the time that FOR SYSTEM_TIME AS OF names; ``newest`` makes it an as-of join."""
+    """A JOIN. ``as_of`` is the time that FOR SYSTEM_TIME AS OF names; ``newest`` makes it an as-of join, which needs no
+    condition."""
 
     at: int
     relation: Relation
-    on: Text
+    on: Text | None
     newest: bool = False
     outer: bool = False
     within_us: int | None = None

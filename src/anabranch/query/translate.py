@@ -29,6 +29,7 @@ from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
 from anabranch.query.scope import Reference, Scope, Side, aggregate_calls, bare, column_sql, references
 from anabranch.query.specs import feed_from, writer_from
+from anabranch.query.sql import conjuncts, parse_expression
 from anabranch.query.statements import (
     CreateOutput,
     CreateSource,
@@ -334,8 +335,14 @@ class _Translation:
         original = right
         right, side = self._side(right, name, wanted, left.columns)
         both = Scope((*scope.sides, side))
-        if join.newest or join.outer:
-            raise Refused(join.at, "There is no such join.", "Write JOIN … WITHIN.")
+        columns = (*left.columns, *right.columns)
+        if join.newest:
+            stream = self._latest(join, left, right, both, original)
+            return Reading(stream=self._at(stream, join.at), columns=columns, times=left.times), both
+        if join.outer:
+            message = "LEFT JOIN would wait for rows that never come."
+            raise Refused(join.at, message, "Write LEFT ASOF JOIN: the newest row of the right, or NULL.")
+        assert join.on is not None
         conditions = [join.on] if select.where is None else [join.on, select.where]
         between = gap(conditions, _finder(scope, left, side, original))
         within = self._within(join, between)
@@ -343,8 +350,20 @@ class _Translation:
         same = {column.lower(): column for column in left.columns}
         made = {column.lower(): new for column, new in side.columns.items()}
         times = joined_times(left.times, original.times, between, (same, made))
-        columns = (*left.columns, *right.columns)
         return Reading(stream=self._at(stream, join.at), columns=columns, times=times), both
+
+    def _latest(self, join: Joined, left: Reading, right: Reading, both: Scope, original: Reading) -> Stream:
+        """Each row of the left with the newest of the right; a condition that says just that is not repeated."""
+        if join.as_of is not None:
+            _check_as_of(join.as_of, both, left)
+        on = None
+        if join.on is not None:
+            side = {made.lower(): shown for shown, made in both.sides[-1].columns.items()}
+            parts = conjuncts(parse_expression(both.rewrite(join.on)))
+            kept = [part.sql for part in parts if not _says_not_later(part.tree, left.times, original.times, side)]
+            on = " AND ".join(kept) or None
+        within = None if join.within_us is None else timedelta(microseconds=join.within_us)
+        return left.stream.latest(right.stream, on=on, outer=join.outer, within=within)
 
     def _within(self, join: Joined, between: Gap) -> int:
         if join.within_us is not None:
@@ -405,7 +424,7 @@ class _Wanted:
 
 def _all_texts(select: Select) -> list[Text]:
     found = [item.expression for item in select.items if item.expression is not None]
-    found += [join.on for join in select.joins]
+    found += [text for join in select.joins for text in (join.on, join.as_of) if text is not None]
     found += [each for each in (select.where, select.having) if each is not None]
     found += select.group
     return found + (list(select.distinct.on) if select.distinct is not None else [])
@@ -418,6 +437,27 @@ def _refuse_structure(text: Text) -> None:
     if text.tree.find(exp.Window):
         remedy = "Write GROUP BY over TUMBLE, HOP, SESSION or COUNT."
         raise Refused(text.at, "OVER: there are no window functions.", remedy)
+
+
+def _check_as_of(text: Text, scope: Scope, left: Reading) -> None:
+    reference = bare(text)
+    made = None if reference is None else Scope(scope.sides[:-1]).resolve(reference)
+    if made is None or (made != STIME and left.times.of(made) != 0):
+        known = [name for name, us in left.times.columns.items() if us == 0]
+        remedy = f"Write {known[0]}." if known else "Write ASOF JOIN, which needs no time."
+        message = f"FOR SYSTEM_TIME AS OF {text.sql}: this is not the time of the left side."
+        raise Refused(text.at, message, remedy, code="bad-time-column")
+
+
+def _says_not_later(tree: exp.Expr, left: Times, right: Times, side: Mapping[str, str]) -> bool:
+    """Whether a condition is that the row of the right is not later than that of the left."""
+    if not isinstance(tree, (exp.LTE, exp.GTE)):
+        return False
+    older, newer = (tree.this, tree.expression) if isinstance(tree, exp.LTE) else (tree.expression, tree.this)
+    if not isinstance(older, exp.Column) or not isinstance(newer, exp.Column):
+        return False
+    shown = side.get(older.name.lower())
+    return shown is not None and right.of(shown) == 0 and left.of(newer.name) == 0
 
 
 def _distinct_by(text: Text, scope: Scope) -> str:

@@ -158,6 +158,10 @@ JOINS = {
     "SELECT cpu FROM ping ^ANTI JOIN load ON 1 = 1": "never come",
     "SELECT cpu FROM ping ^LEFT SEMI JOIN load ON 1 = 1": "has no box",
     "SELECT cpu FROM ping ^LEFT ANTI JOIN load ON 1 = 1": "never come",
+    "SELECT cpu FROM ping ^LEFT JOIN load ON ping.host = load.host": "never come",
+    "SELECT cpu FROM ping JOIN load FOR ^VERSION AS OF 3 ON 1 = 1": "SYSTEM_TIME is expected",
+    "SELECT cpu FROM ping JOIN load FOR SYSTEM_TIME AS OF ^rtt ON ping.host = load.host": "not the time of the left",
+    "SELECT cpu FROM ping JOIN load FOR SYSTEM_TIME AS OF ^seen ON ping.host = load.host": "no column 'seen'",
     "SELECT cpu FROM ping INNER ^load": "where JOIN is expected",
     "SELECT cpu FROM ping JOIN load ^USING (host)": "hides which columns",
     "SELECT cpu FROM ping JOIN load ^WITHIN INTERVAL '1' SECOND": "where ON is expected",
@@ -237,6 +241,7 @@ FOUND_LATER = {
     ),
     "SELECT a FROM s\nUNION ALL\nSELECT CAST(a AS STRING) AS a FROM s": ("union-type-clash", "line 2, column 1"),
     "CREATE VIEW unused AS\nSELECT a + 1 AS b FROM s; SELECT a FROM s": ("unused-box", "line 3, column 1"),
+    "CREATE SOURCE r (b INT); SELECT a, b FROM s\nASOF JOIN r ON a > b": ("not-an-equality", "line 3, column 1"),
     "CREATE OUTPUT s AS SELECT a FROM s": ("duplicate-name", "line 1, column 15"),
 }
 

@@ -8,7 +8,7 @@ import pytest
 
 import anabranch as ab
 from anabranch.model.times import SECOND
-from anabranch.query.boxes import Aggregate, Box, Filter, Join, Map, Union
+from anabranch.query.boxes import Aggregate, Box, Filter, Join, Latest, Map, Union
 from anabranch.query.connectors import GeneratorFeed, JsonLinesWriter
 from anabranch.query.files import load
 from tests.unit.query.sql_runs import SOURCES, loads, only, pings, run, same
@@ -312,6 +312,46 @@ def test_what_is_joined_by_its_time_has_a_time_for_a_window() -> None:
         SELECT count(*) AS n FROM TUMBLE(pairs, t, INTERVAL '10' SECOND) GROUP BY window_end
     """
     assert same(only(text, ping=PINGS, load=LOADS), {"n": 1})
+
+
+AS_OF = {
+    "asof": "p ASOF JOIN load l ON p.host = l.host",
+    "a condition that says the same": "p ASOF JOIN load l ON p.host = l.host AND l.seen <= p.at",
+    "the other way round": "p ASOF JOIN load l ON p.at >= l.seen AND l.host = p.host",
+    "system time": "p JOIN load FOR SYSTEM_TIME AS OF p.at AS l ON p.host = l.host",
+    "stream time": "p JOIN load FOR SYSTEM_TIME AS OF _stime AS l ON p.host = l.host",
+}
+FOUND = [{"host": "a", "rtt": 2, "cpu": 50}, {"host": "a", "rtt": 4, "cpu": 50}, {"host": "a", "rtt": 5, "cpu": 50}]
+NOT_FOUND = [{"host": "a", "rtt": 1, "cpu": None}, {"host": "b", "rtt": 3, "cpu": None}]
+
+
+@pytest.mark.parametrize("form", AS_OF.values(), ids=AS_OF)
+def test_as_of_joins(form: str) -> None:
+    text = f"SELECT p.host, p.rtt, l.cpu FROM ping {form}"
+    assert same(only(text, ping=PINGS, load=LOADS), *FOUND)
+    (box,) = boxes(text, Latest)
+    assert isinstance(box, Latest)
+    assert box.on is not None
+    assert box.on.count("=") == 1, "that it is not later is what the box does"
+
+
+@pytest.mark.parametrize("form", ["LEFT ASOF JOIN", "ASOF LEFT JOIN", "LEFT OUTER ASOF JOIN"])
+def test_as_of_joins_that_keep_what_finds_nothing(form: str) -> None:
+    text = f"SELECT p.host, p.rtt, l.cpu FROM ping p {form} load l ON p.host = l.host"
+    assert same(only(text, ping=PINGS, load=LOADS), *FOUND, *NOT_FOUND)
+
+
+def test_as_of_joins_without_a_key_or_with_an_age() -> None:
+    assert len(only("SELECT rtt, cpu FROM ping ASOF JOIN load", ping=PINGS, load=LOADS)) == 4
+    text = "SELECT rtt, cpu FROM ping p ASOF JOIN load l ON p.host = l.host WITHIN INTERVAL '5' SECOND"
+    assert same(only(text, ping=PINGS, load=LOADS), {"rtt": 2, "cpu": 50})
+
+
+def test_what_an_as_of_join_makes_has_the_time_of_its_left() -> None:
+    text = """WITH known AS (SELECT p.at, l.cpu FROM ping p ASOF JOIN load l ON p.host = l.host)
+              SELECT window_end, count(*) AS n FROM TUMBLE(known, at, INTERVAL '10' SECOND) GROUP BY window_end"""
+    made = [{"window_end": 10 * SECOND, "n": 1}, {"window_end": 20 * SECOND, "n": 2}]
+    assert same(only(text, ping=PINGS, load=LOADS), *made)
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
