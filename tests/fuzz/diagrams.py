@@ -56,6 +56,7 @@ class _Builder:
             self._tumble,
             self._slide,
             self._xsection,
+            self._resample,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -299,6 +300,25 @@ class _Builder:
                 outer=self._random.random() < 0.5,
                 within=self._random.choice((None, *WITHIN)),
                 name=self._name("latest"),
+            )
+        )
+
+    def _resample(self) -> None:
+        left, right = self._pick(), self._renamed(self._pick())
+        columns = self._columns(right)
+        values = [column.name for column in columns if column.type in ("int", "bigint", "double", "decimal(6,2)")]
+        if not values:
+            self._streams.append(right)
+            return
+        pair = _meet(self._random, self._columns(left), columns)
+        self._streams.append(
+            left.resample(
+                right,
+                self._random.sample(values, self._random.randint(1, len(values))),
+                how=self._random.choice(("linear", "previous", "nearest", "mean")),
+                within=self._random.choice(WITHIN),
+                on=f"{pair[0].name} = {pair[1].name}" if pair and self._random.random() < 0.7 else None,
+                name=self._name("resample"),
             )
         )
 

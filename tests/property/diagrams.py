@@ -132,6 +132,10 @@ def sliding() -> Diagram:
         by="f", window="1s", expire="3s", name="lasting",
     )  # fmt: skip
     query.output("lasting", lasting)
+    second = b.map("k AS rk, x AS rx, CAST(x AS decimal(4,1)) + f AS rf", name="second")
+    for how in ("linear", "previous", "nearest", "mean"):
+        made = a.resample(second, "rx, RF", how=how, within="1s", on="k = rk" if how != "nearest" else None, name=how)
+        query.output(f"{how}_out", made)
     return query.diagram()
 
 

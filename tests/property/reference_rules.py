@@ -9,7 +9,7 @@ from anabranch.model import identity
 from anabranch.query import graph
 from anabranch.reference import aggregates, box, network
 from anabranch.reference.box import Groups, ReferenceBox
-from anabranch.reference.joins import JoinBox, LatestBox
+from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
 from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
@@ -446,4 +446,36 @@ SLIDING = [
     Mutation(
         "a Slide promises the watermark", SlideBox.promises, "self.watermark_us else 0", "self.watermark_us else 1"
     ),
+    Mutation("what counts is near", ResampleBox._resampled, "< self._box.within_us", "<= self._box.within_us"),
+    Mutation(
+        "what counts has the same key",
+        ResampleBox._resampled,
+        "self._seconds.get(key, [])",
+        "[*self._seconds.values()][0]",
+    ),
+    Mutation("a Resample hashes the first", ResampleBox._resampled, "each.identity_parts", "[]"),
+    Mutation("a Resample is a kind of its own", ResampleBox._resampled, '"resample"', '"latest"'),
+    Mutation("NULL has no value", ResampleBox._value, "if other.values[name] is not None", "if True"),
+    Mutation("what is there at the time is not between", _between, "before[0][0] == time", "False"),
+    Mutation("a line is straight", _between, "(time - first) / (last - first)", "0.5"),
+    Mutation(
+        "a mean is of all",
+        ResampleBox._value,
+        "for _, value in values], SUM_SCALE",
+        "for _, value in before], SUM_SCALE",
+    ),
+    Mutation(
+        "of two that are as near, the earlier counts",
+        ResampleBox._value,
+        "<= after[0][0] - time",
+        "< after[0][0] - time",
+    ),
+    Mutation(
+        "the last before counts",
+        ResampleBox._value,
+        'case "previous":\n            return before[-1]',
+        'case "previous":\n            return before[0]',
+    ),
+    Mutation("a Resample holds back its distance", ResampleBox.promises, "+ 1 - waits_us", "+ 1"),
+    Mutation("a Resample waits for its distance", ResampleBox._reach, "<= time_us", "<= time_us + 1_000_000"),
 ]

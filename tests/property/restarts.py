@@ -53,6 +53,7 @@ def every_box(*, long: bool) -> Diagram:
         a.latest(right, on="k = k2 AND v = v2", name="latest"),
         a.latest(right, on="k = k2", within="2s", name="latest_within"),
     ]
+    resampled = a.resample(right, "b2", how="nearest", within="2s", on="k = k2", name="resample")
     boxes = [
         a.filter("v > 1", name="filter"),
         a.map("v * 2 AS v, a, b, since", name="map"),
@@ -83,6 +84,7 @@ def every_box(*, long: bool) -> Diagram:
     for stream in pairs:
         made_of = stream.map("k, a, b2 AS b, least(since, since2) AS since", name=f"{stream.arrow.box}_made_of")
         query.output(output_of(stream.arrow.box), made_of)
+    query.output(output_of("resample"), resampled.map("k, a, CAST(b2 AS int) AS b, since", name="resample_made_of"))
     return query.diagram()
 
 

@@ -17,6 +17,7 @@ from anabranch.cli import (
     deploy,
     explain,
     node,
+    operators,
     prepare,
     push,
     run,
@@ -89,6 +90,7 @@ app.add_typer(reader, name="reader")
 app.add_typer(fault, name="fault")
 app.add_typer(bench, name="bench")
 app.add_typer(paper, name="paper")
+app.command()(operators.operators)
 app.command()(demo.demo)
 app.command()(prepare.prepare)
 app.command()(sim.sim)

@@ -37,8 +37,8 @@ def explain(
 
     Each arrow is drawn with its columns. Each box has a class, which says what a restart does to it, and the query has
     that of its most general box; see docs/classes.md. Floating-point aggregates are listed with what decides by them,
-    and whether they are computed exactly. Nothing runs, and without --plan no Spark starts. Exit code 2 if the query
-    has problems.
+    and whether they are computed exactly; then what each box keeps. Nothing runs, and without --plan no Spark starts.
+    Exit code 2 if the query has problems.
 
     Of a deployment it shows which node runs what, who reads whom, and which nodes need Spark; or all that is wrong with
     the file and its queries.

@@ -20,7 +20,7 @@ from anabranch.columns import arrow_schema
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup
-from anabranch.engine.ordered_joins import apply_latest
+from anabranch.engine.ordered_joins import apply_latest, apply_resample
 from anabranch.engine.roots import Finish, Root
 from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
@@ -41,6 +41,7 @@ from anabranch.query.boxes import (
     Join,
     Latest,
     Map,
+    Resample,
     Session,
     Slide,
     Source,
@@ -159,6 +160,8 @@ class _Compiler:
                     return cross_section(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Latest():
                     return Root(apply_latest(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Resample():
+                    return Root(apply_resample(self._arrow(box.left), self._arrow(box.right), box, self._origins))
                 case Dedup():
                     return Root(apply_dedup(self._arrow(box.input), box))
                 case Source() | Filter() | Map() | Drop() | Union():

@@ -20,10 +20,21 @@ from anabranch.limits import WINDOW_SHARDS
 from anabranch.query.sql import quote
 
 
-def in_order(frame: DataFrame, name: str, group: Sequence[TypedColumn], box: OrderedBox, made: StructType) -> DataFrame:
-    """What a box called ``name`` makes of the frame's rows, each group by itself; ``made`` has the columns of that."""
+def in_order(
+    frame: DataFrame,
+    name: str,
+    group: Sequence[TypedColumn],
+    box: OrderedBox,
+    made: StructType,
+    *,
+    without: Sequence[str] = (),
+) -> DataFrame:
+    """What a box called ``name`` makes of the frame's rows, each group by itself; ``made`` has the columns of that.
+
+    Columns ``without`` which it can do are there for the group alone.
+    """
     hashes = [identity_hash(kind, name, group).alias(kind) for kind in GROUP]
-    rows = frame.select(*hashes, *[quote(column) for column in frame.columns])
+    rows = frame.select(*hashes, *[quote(column) for column in frame.columns if column not in without])
     sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
     packed = sharded.mapInArrow(pack, PACKED)
     timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)

@@ -275,6 +275,32 @@ class Latest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Resample:
+    """One tuple per tuple of the left, with what the right's ``columns`` are at its time.
+
+    ``how`` makes a value of those of the right's tuples that are less than ``within`` before or after, and for which
+    ``on`` holds, equalities between columns of both sides. Where there are none, it is NULL.
+    """
+
+    name: str
+    left: Arrow
+    right: Arrow
+    columns: tuple[str, ...]
+    how: str
+    within_us: int
+    on: str | None = None
+
+    @property
+    def waits_for_us(self) -> int:
+        """How long after a tuple of the left one may come that counts for it."""
+        return 0 if self.how == "previous" else self.within_us
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Dedup:
     """Tuples pass, but for those of a key of which another passed less than ``horizon`` before, in canonical order."""
 
@@ -291,7 +317,7 @@ class Dedup:
 Step = Filter | Map | Drop
 """Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
 
-Maker = Join | Latest | Aggregate | Session | Tumble | Slide | XSection
+Maker = Join | Latest | Resample | Aggregate | Session | Tumble | Slide | XSection
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
 Keeper = Dedup

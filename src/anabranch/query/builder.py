@@ -32,6 +32,7 @@ from anabranch.query.boxes import (
     Latest,
     Map,
     Output,
+    Resample,
     Session,
     Slide,
     Source,
@@ -444,6 +445,30 @@ class Stream:
             within_us=None if within is None else durations.read("within", within),
         )
         return self.query._add(latest, name, durations)[0]
+
+    def resample(
+        self,
+        other: Stream,
+        columns: str | Sequence[str],
+        *,
+        how: str,
+        within: Duration,
+        on: str | None = None,
+        name: str | None = None,
+    ) -> Stream:
+        """Each tuple with what columns of the other stream are at its time: ``linear`` between the values before and
+        after, the ``previous`` one, the ``nearest`` or the ``mean``, of tuples less than ``within`` away."""
+        durations = _Durations()
+        resample = Resample(
+            name="",
+            left=self.arrow,
+            right=self.query._arrow(other),
+            columns=_names(columns),
+            how=_text("how", how),
+            within_us=durations.read("within", within),
+            on=None if on is None else _text("on", on),
+        )
+        return self.query._add(resample, name, durations)[0]
 
     def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
         """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""

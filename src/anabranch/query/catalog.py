@@ -17,6 +17,7 @@ from anabranch.query.boxes import (
     Join,
     Latest,
     Map,
+    Resample,
     Session,
     Slide,
     Source,
@@ -24,7 +25,7 @@ from anabranch.query.boxes import (
     Union,
     XSection,
 )
-from anabranch.query.kinds.joins import JOIN, LATEST
+from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
 from anabranch.query.kinds.keepers import DEDUP
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.kinds.source import SOURCE
@@ -33,7 +34,22 @@ from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSE
 
 KINDS: Final[Mapping[str, Kind[Any]]] = {
     each.makes.__name__.lower(): each
-    for each in (SOURCE, FILTER, MAP, DROP, UNION, AGGREGATE, SESSION, TUMBLE, SLIDE, XSECTION, JOIN, LATEST, DEDUP)
+    for each in (
+        SOURCE,
+        FILTER,
+        MAP,
+        DROP,
+        UNION,
+        AGGREGATE,
+        SESSION,
+        TUMBLE,
+        SLIDE,
+        XSECTION,
+        JOIN,
+        LATEST,
+        RESAMPLE,
+        DEDUP,
+    )
 }
 """By what the text form calls them."""
 
@@ -64,6 +80,8 @@ def kind(box: Box) -> Kind[Any]:
             return SESSION
         case Latest():
             return LATEST
+        case Resample():
+            return RESAMPLE
         case Dedup():
             return DEDUP
         case _:

@@ -22,7 +22,7 @@ from typing import Final
 
 from anabranch.errors import ConfigError, Problem
 from anabranch.query import catalog, floats, graph
-from anabranch.query.boxes import Box, Diagram, Source, title
+from anabranch.query.boxes import Box, Diagram, Source, Stateful, title
 from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.problems import candidates
 from anabranch.query.sql import parse_list, variations
@@ -112,6 +112,11 @@ def recoveries(diagram: Diagram) -> dict[str, Recovery]:
     return {name: mode.recoveries[query_class(diagram, mode.order)[0]] for name, mode in MODES.items()}
 
 
+def states(diagram: Diagram) -> dict[str, str]:
+    """What each box keeps between batches, of those that keep anything; sources keep their lanes."""
+    return {box.name: catalog.kind(box).kept(box) for box in _judged(diagram) if isinstance(box, Stateful)}
+
+
 def as_data(diagram: Diagram) -> dict[str, object]:
     """The same as ``as_text``, for scripts."""
     judged = {order: judgements(diagram, order) for order in Order}
@@ -123,6 +128,7 @@ def as_data(diagram: Diagram) -> dict[str, object]:
             }
             for box in _judged(diagram)
         },
+        "state": states(diagram),
         "recovery": {mode: str(recovery) for mode, recovery in recoveries(diagram).items()},
         **floats.as_data(diagram),
         "refusals": {mode: [asdict(problem) for problem in refusals(diagram, mode)] for mode in MODES},
@@ -130,7 +136,7 @@ def as_data(diagram: Diagram) -> dict[str, object]:
 
 
 def as_text(diagram: Diagram) -> str:
-    """The class of each box with its reason, what decides by rounded values, and what a failure shows in each mode."""
+    """The class of each box with its reason, what decides by rounded values, what is kept, and what a failure shows."""
     lines = ["classes"]
     judged = {order: judgements(diagram, order) for order in Order}
     for box in _judged(diagram):
@@ -138,6 +144,8 @@ def as_text(diagram: Diagram) -> str:
             f"  {line}" for line in _box_lines(box, {order: found[box.name] for order, found in judged.items()})
         )
     lines += floats.as_lines(diagram)
+    kept = states(diagram)
+    lines += ["", "state", *(f"  {title(diagram.box(name))}: {state}" for name, state in kept.items())] if kept else []
     lines += ["", "recovery"]
     found = recoveries(diagram)
     for name, mode in MODES.items():

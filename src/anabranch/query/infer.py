@@ -91,18 +91,18 @@ def _arithmetic(node: exp.Expr, columns: _Columns) -> str | None:
         return "timestamp"
     if all(type_ in _INTEGRAL for type_ in types):
         return max((type_ for type_ in types if type_), key=_INTEGRAL.index)
-    if "double" in types and all(_is_number(type_) for type_ in types):
+    if "double" in types and all(is_number(type_) for type_ in types):
         return "double"
     return "float" if types == ["float", "float"] else None
 
 
 def _divide(node: exp.Expr, columns: _Columns) -> str | None:
     types = [_infer(node.this, columns), _infer(node.expression, columns)]
-    plain = all(_is_number(type_) and not _is_decimal(type_) for type_ in types)
-    return "double" if plain or ("double" in types and all(map(_is_number, types))) else None
+    plain = all(is_number(type_) and not _is_decimal(type_) for type_ in types)
+    return "double" if plain or ("double" in types and all(map(is_number, types))) else None
 
 
-def _is_number(type_: str | None) -> bool:
+def is_number(type_: str | None) -> bool:
     return type_ in (*_INTEGRAL, "float", "double") or _is_decimal(type_)
 
 
@@ -150,7 +150,7 @@ def _average(argument: str | None) -> str | None:
     if _is_decimal(argument):
         precision, scale = _decimal(argument)
         return f"decimal({min(precision + 4, _MAX_PRECISION)},{min(scale + 4, _MAX_PRECISION)})"
-    return "double" if _is_number(argument) else None
+    return "double" if is_number(argument) else None
 
 
 def _decimal(type_: str | None) -> tuple[int, int]:

@@ -19,6 +19,7 @@ CODES: Final = {
     "bad-drop": "a Drop that does not say what to drop, or with a fraction that is none",
     "bad-duration": "a text that is no duration, or a negative one",
     "bad-name": "a name with characters that names cannot have",
+    "bad-resample": "a way to make values between others that is none, or values that have none between",
     "bad-scale": "a number of digits that exact sums cannot have",
     "bad-sql": "an expression that Spark's SQL could not read",
     "bad-time-column": "the time column of a source is not a timestamp",

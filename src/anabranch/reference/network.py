@@ -8,7 +8,7 @@ from anabranch.query import boxes, floats
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
-from anabranch.reference.joins import JoinBox, LatestBox
+from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
 from anabranch.reference.ordered import DedupBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
@@ -56,6 +56,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return XSectionBox(box, below[0], reached[0], scales)
         case boxes.Latest():
             return LatestBox(box, below[0], below[1], reached)
+        case boxes.Resample():
+            return ResampleBox(box, below[0], below[1], reached)
         case boxes.Dedup():
             return DedupBox(box, below[0], reached[0])
         case boxes.Source():

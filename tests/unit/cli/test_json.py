@@ -11,6 +11,7 @@ import pytest
 
 from anabranch.cli import prepare
 from anabranch.engine import archive
+from anabranch.query.catalog import KINDS
 from tests.unit.cli.conftest import Cli
 from tests.unit.docs.pages import ROOT
 from tests.unit.docs.pages import documented_keys as documented
@@ -27,6 +28,22 @@ def test_version(cli: Cli) -> None:
     found = only_object(cli("version", "--json").stdout)
     assert found.keys() == documented("version --json")
     assert re.fullmatch(r"\d+\.\d+.*", found["pyspark"])
+
+
+def test_operators(cli: Cli) -> None:
+    found = only_object(cli("operators", "--json").stdout)["operators"]
+    assert list(found) == list(KINDS)
+    assert found["dedup"] == {
+        "meaning": "a tuple passes unless one of the same key passed less than the horizon before it",
+        "class": "deterministic",
+        "state": "the last tuple that passed of each key, for the horizon",
+        "keys": ["input", "by", "horizon"],
+    }
+
+
+def test_operators_are_a_table_with_a_line_for_each_box(cli: Cli) -> None:
+    lines = [line.split()[0] for line in cli("operators").stdout.splitlines() if line[:1].isalpha()]
+    assert [line for line in lines if line in KINDS] == list(KINDS)
 
 
 def test_explain_of_a_query_that_can_run(cli: Cli) -> None:

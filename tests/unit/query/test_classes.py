@@ -142,6 +142,9 @@ classes
   union u: repeatable in dpc; its inputs are put into canonical order first
   aggregate tens: deterministic; a restart counts from another tuple, and its windows stay shifted
 
+state
+  aggregate tens: the tuples of windows that are not full
+
 recovery
   amnesia          gap         the query is arbitrary (u)
   passive_standby  divergent   the query is arbitrary (u)

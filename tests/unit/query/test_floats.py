@@ -267,9 +267,9 @@ def test_each_way_to_compute_is_told() -> None:
 
 def test_explain_shows_them_between_classes_and_recovery() -> None:
     paragraphs = as_text(refused_query()).split("\n\n")
-    assert [each.splitlines()[0] for each in paragraphs] == ["classes", "floating point", "recovery"]
-    assert "  race             refused     the query is arbitrary (totals)" in paragraphs[2]
-    assert "  passive_standby  divergent   the query is arbitrary (totals)" in paragraphs[2]
+    assert [each.splitlines()[0] for each in paragraphs] == ["classes", "floating point", "state", "recovery"]
+    assert "  race             refused     the query is arbitrary (totals)" in paragraphs[3]
+    assert "  passive_standby  divergent   the query is arbitrary (totals)" in paragraphs[3]
 
 
 def test_a_query_with_mistakes_is_followed_as_far_as_it_can_be_read() -> None:

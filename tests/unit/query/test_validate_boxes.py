@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from anabranch.errors import Problem, QueryError
-from anabranch.query.boxes import Diagram
+from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.builder import Query, Stream
 from anabranch.query.floats import exact_scales
+from anabranch.query.schemas import schemas
 
 PING = "source string, target string, rtt_ms double"
 
@@ -390,3 +391,53 @@ def test_an_xsection_has_durations_that_go_together(options: dict[str, str], cod
 def test_an_xsection_in_text_says_what_is_missing() -> None:
     (problem,) = from_yaml("xsection: {name: box, input: ping, columns: count(*) AS n}")
     assert told(problem) == ("missing-key", "boxes[1].xsection has no key `window`.", "Add `window`.")
+
+
+# --- resample ------------------------------------------------------------------------------------------------------
+
+
+def test_a_resample_reads_back() -> None:
+    _, ping, load = two_streams()
+    reads_back(ping.resample(load, "CPU, cores", how="mean", within="10s", on="target = server"))
+    _, ping, load = two_streams()
+    diagram = reads_back(ping.resample(load, ["cores"], how="previous", within="1ms", name="box"))
+    assert [(column.name, column.type) for column in schemas(diagram)[Arrow("box")]][-1] == ("cores", "double")
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "code", "message"),
+    [
+        ("cpu", {"how": "lineer"}, "bad-resample", "how: there is no 'lineer'."),
+        ("server", {}, "bad-resample", "columns: 'server' is a string, which has no values between."),
+        ("", {}, "missing-key", "columns: nothing says what to resample."),
+        ("cpu, CPU", {}, "duplicate-name", "columns: the column 'CPU' comes twice."),
+        ("cup", {}, "unknown-column", "columns: there is no column 'cup'."),
+        ("_stime", {}, "reserved-column", "columns: '_stime' is a header column."),
+        ("cpu", {"within": "0s"}, "bad-window", "within: 0us is not a positive number of whole milliseconds."),
+        ("cpu", {"within": "near"}, "bad-duration", "within: 'near' is not a duration."),
+        ("cpu", {"on": "target > server"}, "not-an-equality", "on: `target > server` is more than equalities between"),
+        ("cpu", {"on": "rtt_ms = cores"}, "not-an-equality", "on: 'rtt_ms' is double and 'cores' is int."),
+    ],
+)
+def test_a_resample_makes_numbers_of_numbers(columns: str, options: dict[str, str], code: str, message: str) -> None:
+    _, ping, load = two_streams()
+    problem = only_problem(ping.resample(load, columns, **{"how": "linear", "within": "1s", **options}))
+    assert problem.code == code
+    assert problem.message.startswith(message)
+    assert problem.remedy
+
+
+def test_what_is_resampled_has_a_name_of_its_own() -> None:
+    query, ping = ping_query()
+    other = query.source("other", "RTT_ms double, target string")
+    assert told(only_problem(ping.resample(other, "rtt_ms", how="mean", within="1s"))) == (
+        "duplicate-name",
+        "Both 'ping' and 'other' have 'rtt_ms'.",
+        'Rename the columns of one side: .map("rtt_ms AS other_rtt_ms, ...").',
+    )
+
+
+def test_a_resample_in_text_says_what_is_missing() -> None:
+    load = "source: {name: load, schema: cpu double}"
+    (problem,) = from_yaml(load, "resample: {name: box, left: ping, right: load, columns: cpu, within: 1s}")
+    assert told(problem) == ("missing-key", "boxes[2].resample has no key `how`.", "Add `how`.")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from anabranch.model.identity import identity_hash
-from anabranch.query.boxes import Arrow, Dedup, Latest
-from anabranch.reference.joins import LatestBox
+from anabranch.query.boxes import Arrow, Dedup, Latest, Resample
+from anabranch.reference.joins import LatestBox, ResampleBox
 from anabranch.reference.ordered import DedupBox
 from tests.unit.reference.streams import row
 
@@ -95,3 +97,36 @@ def test_the_slower_input_holds_it_and_the_left_names_it() -> None:
     tid = identity_hash("latest", "l", left.identity_parts)
     assert box.punctuate(1, {"b/0": 6 * MS}) == {0: [row("l", 5 * MS, tid, k="x", rk="x", v=1)]}
     assert box.promises() == {"l": 6 * MS}
+
+
+SECONDS = [(2, 10.0), (6, 20.0), (6, 30.0), (9, None), (16, 40.0)]
+"""Milliseconds and values of the second stream."""
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ("linear", {1: None, 2: 10.0, 4: 15.0, 6: 30.0, 11: 35.0, 20: None}),
+        ("previous", {1: None, 2: 10.0, 4: 10.0, 6: 30.0, 11: 30.0, 20: 40.0}),
+        ("nearest", {1: 10.0, 2: 10.0, 4: 10.0, 6: 30.0, 11: 30.0, 20: 40.0}),
+        ("mean", {1: 20.0, 2: 20.0, 4: 20.0, 6: 20.0, 11: 30.0, 20: 40.0}),
+    ],
+)
+def test_a_value_is_made_of_those_around(how: str, wanted: dict[int, float | None]) -> None:
+    box = Resample(name="r", left=Arrow("a"), right=Arrow("b"), columns=("V",), how=how, within_us=6 * MS)
+    resampled = ResampleBox(box, {"k": "string"}, {"v": "double"}, [["a/0"], ["b/0"]])
+    resampled.process(1, [row("b/0", time * MS, number, v=value) for number, (time, value) in enumerate(SECONDS)])
+    resampled.process(0, [row("a/0", time * MS, time, k="x") for time in wanted])
+    assert {each.stime // MS: each.values["v"] for each in resampled.close(100 * MS)[0]} == wanted
+
+
+def test_a_tuple_waits_for_all_that_count_for_it_and_the_promise_with_it() -> None:
+    box = Resample(name="r", left=Arrow("a"), right=Arrow("b"), columns=("v",), how="mean", within_us=6 * MS)
+    resampled = ResampleBox(box, {"k": "string"}, {"v": "double"}, [["a/0"], ["b/0"]])
+    each = row("a/0", 10 * MS, 1, k="x")
+    resampled.process(0, [each])
+    assert resampled.close(15 * MS) == {0: []}
+    assert resampled.promises() == {"r": 9 * MS + 1}
+    tid = identity_hash("resample", "r", each.identity_parts)
+    assert resampled.close(16 * MS) == {0: [row("r", 10 * MS, tid, k="x", v=None)]}
+    assert resampled.promises() == {"r": 10 * MS + 1}

@@ -24,6 +24,7 @@ from anabranch.query.boxes import (
     Filter,
     Latest,
     Map,
+    Resample,
     Session,
     Slide,
     Tumble,
@@ -67,6 +68,9 @@ SECTIONS = XSection(
     every_us=2 * MS,
     expire_us=6 * MS,
 )
+RESAMPLE = Resample(
+    name="box", left=Arrow("a"), right=Arrow("renamed"), columns=("v2",), how="mean", within_us=4 * MS, on="k = k2"
+)
 DEDUP = Dedup(name="box", input=Arrow("a"), by=("k",), horizon_us=5 * MS)
 ALL = [
     FILTER,
@@ -88,6 +92,7 @@ ALL = [
     EVERY_OTHER,
     LAST_ONE,
     SECTIONS,
+    RESAMPLE,
     DEDUP,
 ]
 
@@ -135,7 +140,7 @@ def test_every_class_is_tried() -> None:
         "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1", "Slide-1",
     ]  # fmt: skip
     assert of(OperatorClass.CONVERGENT_CAPABLE) == [
-        TIME_WINDOW, SLIDING, SESSION, LATEST_WITHIN, TUMBLE, LAST_THREE, LAST_MS, SECTIONS,
+        TIME_WINDOW, SLIDING, SESSION, LATEST_WITHIN, TUMBLE, LAST_THREE, LAST_MS, SECTIONS, RESAMPLE,
     ]  # fmt: skip
     assert of(OperatorClass.DETERMINISTIC) == [THREES, LATEST, TUMBLE_TIMEOUT, EVERY_OTHER, DEDUP]
     assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
@@ -178,12 +183,13 @@ def test_sessions_come_back_to_what_they_would_have_been(a: Input, cut: int) -> 
     assert again == whole
 
 
+@pytest.mark.parametrize("box", [LATEST_WITHIN, RESAMPLE], ids=names)
 @given(a=inputs, b=inputs, cut_a=st.integers(0, 14), cut_b=st.integers(0, 14))
-def test_what_counts_for_a_while_is_forgotten_by_both(a: Input, b: Input, cut_a: int, cut_b: int) -> None:
+def test_what_counts_for_a_while_is_forgotten_by_both(box: Box, a: Input, b: Input, cut_a: int, cut_b: int) -> None:
     settled = max((each.stime for each in (*a[:cut_a], *b[:cut_b])), default=0) + 5 * MS
     whole, again = (
         contents(each for each in made if each.stime > settled)
-        for made in (run(LATEST_WITHIN, a, b), run(LATEST_WITHIN, a[cut_a:], b[cut_b:]))
+        for made in (run(box, a, b), run(box, a[cut_a:], b[cut_b:]))
     )
     assert again == whole
 

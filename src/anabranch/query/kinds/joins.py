@@ -1,4 +1,4 @@
-"""Join and Latest: boxes that put tuples of two streams together."""
+"""Join, Latest and Resample: boxes that put tuples of two streams together."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from anabranch.model.times import format_duration
-from anabranch.query.boxes import Join, Latest, Schema
-from anabranch.query.checks import check_condition, check_window, columns_read
+from anabranch.query.boxes import Column, Join, Latest, Resample, Schema
+from anabranch.query.checks import check_column, check_condition, check_unique, check_window, columns_read
+from anabranch.query.infer import is_number
 from anabranch.query.judgement import Judgement, OperatorClass, Order
-from anabranch.query.keys import ARROW, DURATION, FLAG, TEXT, Key
+from anabranch.query.keys import ARROW, DURATION, FLAG, NAMES, TEXT, Key
 from anabranch.query.kinds.kind import Kind
-from anabranch.query.problems import Report
+from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import lookup, unique
 from anabranch.query.sql import column_pairs
 from anabranch.query.value_flow import Columns, Flow
+
+WAYS: Final = ("linear", "previous", "nearest", "mean")
+"""How Resample makes a value at a time of those around it."""
 
 
 class JoinKind(Kind[Join]):
@@ -119,6 +123,77 @@ class LatestKind(Kind[Latest]):
         return 0
 
 
+class ResampleKind(Kind[Resample]):
+    makes = Resample
+    keys = (
+        Key(name="left", form=ARROW),
+        Key(name="right", form=ARROW),
+        Key(name="columns", form=NAMES),
+        Key(name="how", form=TEXT),
+        Key(name="within", attribute="within_us", form=DURATION),
+        Key(name="on", form=TEXT, default=None),
+    )
+    shape = ("[", "]")
+    meaning = (
+        "each tuple of the first stream with what values of the second are at its time: interpolated, or the nearest"
+    )
+    state = "the tuples of both streams within twice the distance of the punctuation"
+    class_ = "convergent-capable"
+
+    def sql(self, box: Resample) -> tuple[str, ...]:
+        return () if box.on is None else (box.on,)
+
+    def lines(self, box: Resample) -> Iterator[str]:
+        yield f"{box.how} {', '.join(box.columns)}"
+        if box.on is not None:
+            yield box.on
+        yield f"within {format_duration(box.within_us)}"
+
+    def check(self, box: Resample, inputs: Sequence[Schema | None], report: Report) -> None:
+        check_window(box.name, "within", box.within_us, report)
+        if box.how not in WAYS:
+            message = f"how: there is no {box.how!r}."
+            report.add("bad-resample", box.name, "how", message, candidates(box.how, WAYS))
+        if not box.columns:
+            remedy = candidates("", (column.name for column in inputs[1] or ()))
+            report.add("missing-key", box.name, "columns", "columns: nothing says what to resample.", remedy)
+        check_unique(box.name, "columns", "column", box.columns, report)
+        for name in box.columns:
+            check_column(box.name, "columns", name, inputs[1], report)
+        left, right = inputs
+        if left is None or right is None:
+            if box.on is not None:
+                check_condition(box.name, "on", box.on, None, report)
+            return
+        made = [column for name in box.columns if (column := lookup(right, name)) is not None]
+        for column in made:
+            if column.type is not None and not is_number(column.type):
+                message = f"columns: {column.name!r} is a {column.type}, which has no values between."
+                report.add("bad-resample", box.name, "columns", message, "Choose numbers.")
+        check_sides(box, left, tuple(made), report)
+        if box.on is not None:
+            check_equalities(box.name, box.on, left, right, report)
+
+    def schema(self, box: Resample, inputs: Sequence[Schema]) -> Schema | None:
+        made = [lookup(inputs[1], name) for name in box.columns]
+        if None in made:
+            return None
+        return unique((*inputs[0], *(Column(column.name, "double") for column in made if column is not None)))
+
+    def judge(self, box: Resample, order: Order) -> Judgement:
+        reason = "a restart does not know what the second stream said before, which counts for a while only"
+        return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
+
+    def flow(self, box: Resample, flow: Flow) -> Columns:
+        flow.decide_all(self.sql(box), {**flow.first, **flow.inputs[1]})
+        made = {name.lower() for name in box.columns}
+        return {**flow.first, **{name: causes for name, causes in flow.inputs[1].items() if name in made}}
+
+    def waits_us(self, box: Resample) -> int | None:
+        """All tuples of the left are out that are as far before the watermark as one of the right may be after them."""
+        return 1 - box.waits_for_us if box.waits_for_us else 0
+
+
 def check_equalities(box: str, on: str, left: Schema, right: Schema, report: Report) -> None:
     """Equalities between columns of the two sides, which must be of one type: a key is the same as itself only."""
     told = len(report.problems)
@@ -138,7 +213,7 @@ def check_equalities(box: str, on: str, left: Schema, right: Schema, report: Rep
             report.add("not-an-equality", box, "on", message, "Cast one of them with a map.")
 
 
-def check_sides(box: Join | Latest, left: Schema, right: Schema, report: Report) -> frozenset[str]:
+def check_sides(box: Join | Latest | Resample, left: Schema, right: Schema, report: Report) -> frozenset[str]:
     """The columns that both sides have, in lower case: they are told, because what comes out has those of both."""
     shared = {column.name.lower(): column.name for column in left if lookup(right, column.name) is not None}
     if shared:
@@ -151,3 +226,4 @@ def check_sides(box: Join | Latest, left: Schema, right: Schema, report: Report)
 
 JOIN: Final = JoinKind()
 LATEST: Final = LatestKind()
+RESAMPLE: Final = ResampleKind()

@@ -54,6 +54,10 @@ class Kind(ABC, Generic[B]):
     def judge(self, box: B, order: Order) -> Judgement:
         """Its class where streams have this order, whatever functions it calls."""
 
+    def kept(self, box: B) -> str:
+        """What this box keeps between batches."""
+        return self.state
+
     @abstractmethod
     def flow(self, box: B, flow: Flow) -> Columns:
         """What the last bits of its columns depend on, and by which values it decides."""

@@ -87,6 +87,10 @@ class AggregateKind(Kind[Aggregate]):
         reason = "a window begins with every tuple, and only the first may lack one between their own"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
+    def kept(self, box: Aggregate) -> str:
+        both = self.state.split("; ")
+        return both[1] if box.counts else both[0]
+
     def flow(self, box: Aggregate, flow: Flow) -> Columns:
         return flow.summed(box)
 
