@@ -182,8 +182,6 @@ class _Translation:
 
     def _named(self, found: Reading, name: str) -> Reading:
         """Give the last box the name of its view or output, if this statement made it."""
-        if found.window is not None:
-            raise Refused(found.window.at, "A window needs a GROUP BY.", _group_by(found.window))
         if found.stream.arrow.box in self._before or found.stream.arrow.port:
             return found
         return replace(found, stream=self._query._rename(found.stream, name))
@@ -300,7 +298,6 @@ class _Translation:
                 return found, alias
             case Windowed():
                 reading, name = self._relation(relation.input, local)
-                self._refuse_window(reading)
                 _check_time(relation, reading, name)
                 return replace(reading, window=relation), alias or name
 
