@@ -259,8 +259,8 @@ class _Translation:
         return replace(reading, stream=self._at(stream, distinct.at))
 
     def _union(self, union: UnionAll, local: Mapping[str, Reading]) -> Reading:
-        parts = [self._tree(part, local) for part in union.parts]
-        first = parts[0]
+        first = self._tree(union.parts[0], local)
+        parts = [first, *(self._tree(_named_like(first.columns, part), local) for part in union.parts[1:])]
         streams = [first.stream]
         for tree, part in zip(union.parts[1:], parts[1:], strict=True):
             if len(part.columns) != len(first.columns):
@@ -518,6 +518,19 @@ def _free(column: str, side: str, taken: set[str]) -> str:
         name = f"{side or 'other'}_{column}" if number == 1 else f"{side or 'other'}_{column}_{number}"
         number += 1
     return name
+
+
+def _named_like(columns: Sequence[str], part: Tree) -> Tree:
+    """A SELECT behind UNION ALL: what it computes without a name has that of the column at the same place."""
+    if not isinstance(part, Select) or len(part.items) != len(columns):
+        return part
+    items = [
+        replace(item, alias=Name(name, item.at))
+        if item.expression is not None and item.alias is None and bare(item.expression) is None
+        else item
+        for item, name in zip(part.items, columns, strict=True)
+    ]
+    return replace(part, items=tuple(items))
 
 
 def _common_times(parts: list[Reading]) -> Times:

@@ -127,7 +127,7 @@ def test_with_names_queries_within_a_statement() -> None:
 
 def test_union_all_renames_by_position() -> None:
     found = only(
-        "SELECT host, rtt AS value FROM ping UNION ALL SELECT host, cpu FROM load",
+        "SELECT host, rtt AS value FROM ping UNION ALL SELECT lower(host), cpu FROM load",
         ping=pings(("a", 1, 1)),
         load=loads(("b", 2, 1)),
     )
