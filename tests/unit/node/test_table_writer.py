@@ -6,7 +6,6 @@ import random
 import sqlite3
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime
@@ -30,7 +29,6 @@ from anabranch.query.specs import writer_from
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
 from tests import postgres
-from tests.waiting import HANG_S, wait_for
 
 SCHEMA = arrow_schema([("k", "string"), ("x", "bigint")])
 ENGINES = ("sqlite", "duckdb", "postgresql")
@@ -294,39 +292,6 @@ def test_a_table_of_another_stream_is_refused(place: Place, tmp_path: Path) -> N
                 runner._step()
             runner.stop(0)
         bench.store.close()
-
-
-@pytest.mark.parametrize("key", ["k", None])
-def test_a_server_that_is_killed_amid_writes_has_lost_nothing_and_nothing_twice(
-    key: str | None, tmp_path: Path
-) -> None:
-    """The writer's thread goes on by itself; rounds end by rows that are written, never by the clock."""
-    bench = Bench(tmp_path / "o.db")
-    with postgres.server() as server:
-        named = f",key={key}" if key else ""
-        runner = bench.runner(f"table:{server.url},table=latest,rows=50,every=1ms{named}")
-        runner.open()
-        runner.start()
-        for _ in range(4):
-            written = runner.statistics()["rows"]
-            bench.append(2_000)
-            wait_for(lambda written=written: runner.statistics()["rows"] > written, runner.statistics)
-            server.kill()
-            bench.append(100)
-            wait_for(lambda: runner.statistics()["state"] == "restarting", runner.statistics)
-            server.start()
-        wait_for(lambda: runner.statistics()["position"] == bench.log.last_id(), runner.statistics)
-        bench.stopping.set()
-        runner.stop(time.monotonic() + HANG_S)
-        count = bench.log.last_id()
-        assert count == 4 * 2_100
-        if key is None:
-            assert server.rows("SELECT count(*), count(DISTINCT x), max(x) FROM latest") == [(count, count, count - 1)]
-        else:
-            newest = {f"k{number % Bench.KEYS}": number for number in range(count)}
-            assert server.rows(LATEST) == sorted(newest.items())
-        assert server.rows("SELECT last_id FROM anabranch_progress") == [(count,)]
-    bench.store.close()
 
 
 # --- what it is called ------------------------------------------------------------------------------------------------
