@@ -48,8 +48,8 @@ there are neither colours nor a width. Progress that is no result goes to standa
 
 `anabranch --install-completion` teaches the shell it is called from (bash, zsh or fish) to complete commands; open a
 new terminal afterwards. `anabranch --show-completion` prints the script instead. The Tab key then offers commands,
-options, their values, query files (`.py`, `.yaml`, `.yml`), files of rows, and, after the address of a node that
-answers within half a second, its streams. Nothing is run or loaded for it: a query file is not opened.
+options, their values, query files (`.py`, `.sql`, `.yaml`, `.yml`), files of rows, and, after the address of a node
+that answers within half a second, its streams. Nothing is run or loaded for it: a query file is not opened.
 
 ## JSON
 

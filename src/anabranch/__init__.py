@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from anabranch.node.settings import NodeSettings
     from anabranch.query import feeds, writers
     from anabranch.query.builder import Query, Stream
+    from anabranch.query.translate import sql
     from anabranch.transport.session import (
         Connection,
         Connections,
@@ -89,6 +90,7 @@ __all__ = [
     "UserError",
     "connect",
     "feeds",
+    "sql",
     "writers",
 ]
 
@@ -105,6 +107,7 @@ _LAZY = {
     "Subscription": "anabranch.transport.session",
     "connect": "anabranch.transport.session",
     "feeds": "anabranch.query.feeds",
+    "sql": "anabranch.query.translate",
     "writers": "anabranch.query.writers",
 }
 """Where the names are that a worker of Spark does not need."""

@@ -50,15 +50,19 @@ class UserError(AnabranchError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One thing wrong with a query: where, what, and what would be right."""
+    """One thing wrong with a query: where, what, and what would be right.
+
+    ``place`` is the line and column of the SQL text that the box was written in, if it was.
+    """
 
     code: str
     box: str
     message: str
     remedy: str = ""
+    place: str = ""
 
     def __str__(self) -> str:
-        where = f"{self.box}: " if self.box else ""
+        where = "".join(f"{each}: " for each in (self.place, self.box) if each)
         return f"{where}{self.message} {self.remedy}".strip() + f" [{self.code}]"
 
 

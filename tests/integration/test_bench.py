@@ -18,6 +18,8 @@ from pathlib import Path
 import pytest
 
 from anabranch.bench.engine import QUICK, EngineBench
+from anabranch.bench.nexmark import QUICK as NEXMARK
+from anabranch.bench.nexmark import NexmarkBench
 from anabranch.bench.report import Report
 from tests.waiting import HANG_S
 
@@ -92,3 +94,19 @@ def test_start_and_memory_are_measured_in_processes_of_their_own(temporary: Path
         f"peak memory, {what}, backlog of 100,000 rows" for what in ("all", "JVM", "Python")
     }
     assert all(result.value > 0 and result.baseline for result in report.results)
+
+
+def test_nexmark_has_a_number_for_each_query(temporary: Path) -> None:
+    """Results that DuckDB does not have would end it."""
+    plan = replace(NEXMARK, events=2_000, warm_events=500, queries=("q1", "q8", "q19"))
+    report = Report(command="a test", baseline="plain Spark")
+    NexmarkBench(plan, temporary, print, lambda: None).run(report)
+    assert [result.name for result in report.results] == ["q1: throughput", "q8: throughput", "q19: throughput"]
+    assert [result.baseline is None for result in report.results] == [False, False, True]
+
+
+def test_nexmark_with_two_copies_that_race(temporary: Path) -> None:
+    plan = replace(NEXMARK, events=2_000, racing=("q8",), queries=())
+    report = Report(command="a test", baseline="plain Spark")
+    NexmarkBench(plan, temporary, print, lambda: None).run(report)
+    assert [result.name for result in report.results] == ["q8: race, two copies"]

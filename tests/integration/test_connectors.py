@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,8 @@ def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypa
         ab.writers.parquet(tmp_path / "own", every="200ms"),
         ab.writers.spark("parquet", every="100ms", options={"path": str(tmp_path / "spark")}),
         jdbc,
+        ab.writers.table(f"sqlite:{tmp_path / 'tables.db'}", "all_tuples"),
+        ab.writers.table(f"sqlite:{tmp_path / 'newest.db'}", "newest", key="s"),
     ]
     query.output("even", numbers.filter("n % 2 = 0"), to=to)
     fail_first = failing_after_a_part(monkeypatch)
@@ -53,6 +57,11 @@ def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypa
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [line["_id"] for line in lines] == expected
         assert [line["n"] for line in lines] == [2 * number for number in range(2000)]
+        with closing(sqlite3.connect(tmp_path / "tables.db")) as database:
+            assert sorted(database.execute("SELECT n FROM all_tuples")) == [(2 * number,) for number in range(2000)]
+        newest = {line["s"]: line["n"] for line in sorted(lines, key=lambda line: (line["_stime"], line["_tid"]))}
+        with closing(sqlite3.connect(tmp_path / "newest.db")) as database:
+            assert dict(database.execute("SELECT s, n FROM newest")) == newest
         assert pq.read_table(tmp_path / "own").column("_id").to_pylist() == expected
         table = session.read.format("jdbc").options(url=url, dbtable="tuples").load()
         assert sorted(row["_id"] for row in table.collect()) == expected

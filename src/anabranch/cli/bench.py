@@ -149,6 +149,31 @@ def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
     _run("racing", made, quick, json_file, baseline="one copy", measured="two copies")
 
 
+@bench.command()
+def nexmark(
+    quick: Annotated[bool, typer.Option("--quick", help="20,000 events, nothing races: about three minutes.")] = False,
+    json_file: _Json = None,
+) -> None:
+    """Run the queries of the Nexmark benchmark, on a node and on plain Spark, over a million events of its streams.
+
+    Tells events per second of each query in examples/nexmark, and with two copies that race for q1, q5 and q8. Results
+    must be those that DuckDB computes in batch. Exit code 0 if they are, 70 if they are not, 130 after Ctrl-C, 143
+    after SIGTERM.
+
+    \b
+    Examples:
+      anabranch bench nexmark --quick
+      anabranch bench nexmark --json nexmark.json
+    """
+    from anabranch.bench.nexmark import FULL, QUICK, NexmarkBench
+    from anabranch.engine.session import close_session
+
+    try:
+        _run("nexmark", partial(NexmarkBench, QUICK if quick else FULL), quick, json_file, baseline="plain Spark")
+    finally:
+        close_session()
+
+
 def _run(
     name: str,
     made: Callable[[Path, Callable[[str], None], Callable[[], None]], Bench[Any]],

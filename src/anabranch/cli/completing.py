@@ -16,7 +16,7 @@ import typer
 
 from anabranch.errors import AnabranchError
 
-QUERY_SUFFIXES: Final = (".py", ".yaml", ".yml")
+QUERY_SUFFIXES: Final = (".py", ".sql", ".yaml", ".yml")
 """What ``query.files`` loads; it takes too long to import to be asked."""
 
 ANSWER_S: Final = 0.5

@@ -23,7 +23,7 @@ def explain(
         Path,
         typer.Argument(
             metavar="FILE",
-            help="The query: a .py or .yaml file. Or a deployment: a .toml file.",
+            help="The query: a .py, .sql or .yaml file. Or a deployment: a .toml file.",
             autocompletion=completing.query_or_deployment,
         ),
     ],
@@ -46,6 +46,7 @@ def explain(
     \b
     Examples:
       anabranch explain examples/slow_paths.py
+      anabranch explain examples/slow_paths.sql
       anabranch explain examples/slow_paths.yaml --mermaid > slow_paths.mmd
       anabranch explain examples/slow_paths.yaml --json | jq -r '.problems[].message'
       anabranch explain examples/planetlab.toml

@@ -24,7 +24,9 @@ from anabranch.model.times import format_duration
 def run(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="The query: a .py or .yaml file.", autocompletion=completing.query_file),
+        typer.Argument(
+            metavar="FILE", help="The query: a .py, .sql or .yaml file.", autocompletion=completing.query_file
+        ),
     ],
     state: Annotated[
         Path | None, typer.Option(help="Where the node keeps its state. [default: .anabranch/QUERY here]")

@@ -16,16 +16,10 @@ import pyarrow as pa
 import pyarrow.types as pt
 import xxhash
 
-from anabranch.connectors.feed import COALESCE_US, Over, Rows, Taken, Wait
+from anabranch.connectors.paced import BLOCK_ROWS, PacedRows
 from anabranch.errors import ConfigError
 from anabranch.model.times import MS, SECOND
 from anabranch.query.connectors import GeneratorFeed, Values
-
-BLOCK_ROWS: Final = 16_384
-"""Rows that are made at once: one push, and about a megabyte."""
-
-BEHIND_US: Final = SECOND
-"""A generator that is further behind its rate than this does not catch up: it goes on at its rate from now."""
 
 _LETTERS: Final = Values("choice", tuple("abcdefghij"))
 _UNIT: Final = 2.0**-53
@@ -36,10 +30,11 @@ Maker = Callable[[Bits, Bits, Times], pa.Array]
 """Two words of random bits per row, and the row's index, as values of a column."""
 
 
-class Generator:
+class Generator(PacedRows):
     """The rows of one generator feed."""
 
     def __init__(self, feed: GeneratorFeed, schema: pa.Schema, time: str | None) -> None:
+        super().__init__(rate=feed.rate, limit=feed.rows, close=feed.then == "close", name="the generator")
         self._feed = feed
         self._schema = schema
         self._timed = {field.name for field in schema if time is not None and field.name.lower() == time.lower()}
@@ -51,9 +46,6 @@ class Generator:
             if field.name not in self._timed
         }
         self._block: tuple[int, dict[str, pa.Array]] = (-1, {})
-        self._next = 0
-        self._base_row = 0
-        self._base_us = 0
 
     # --- the rows --------------------------------------------------------------------------------------------------
 
@@ -77,42 +69,10 @@ class Generator:
         first = block * BLOCK_ROWS
         return self._makers[name](bits[0::2], bits[1::2], np.arange(first, first + BLOCK_ROWS, dtype=np.int64))
 
-    # --- their pace ------------------------------------------------------------------------------------------------
+    # --- their times -----------------------------------------------------------------------------------------------
 
-    def begin(self, number: int, now_us: int) -> None:
-        self._next = self._base_row = number - 1
-        self._base_us = now_us
-
-    def take(self, now_us: int) -> Taken:
-        limit = self._feed.rows
-        left = BLOCK_ROWS - self._next % BLOCK_ROWS
-        if limit is not None:
-            left = min(left, limit - self._next)
-        if left <= 0:
-            return Over(close=self._feed.then == "close")
-        count = left if self._feed.rate is None else min(left, self._due(self._feed.rate, now_us))
-        if count <= 0:
-            return Wait(self._wait_us(now_us) / SECOND)
-        first = self._next
-        batch = self.rows(first, self._times(first, count, now_us))
-        self._next += count
-        return Rows(batch, lambda index: f"row {first + index + 1} of the generator")
-
-    def _due(self, rate: float, now_us: int) -> int:
-        """Rows whose time has come; 0 while more of them will be due in a moment."""
-        if self.lag_us(now_us) > BEHIND_US:
-            self._base_row, self._base_us = self._next, now_us
-        due = int((now_us - self._base_us) * rate / SECOND) + 1 - (self._next - self._base_row)
-        is_first = self._next == self._base_row
-        return due if is_first or due * SECOND >= min(COALESCE_US * rate, SECOND) else 0
-
-    def _wait_us(self, now_us: int) -> float:
-        return max(float(COALESCE_US), -self._ahead_us(now_us))
-
-    def _ahead_us(self, now_us: int) -> float:
-        """How long the next row is due already; negative while it is not."""
-        rate = self._feed.rate
-        return 0.0 if rate is None else now_us - self._base_us - (self._next - self._base_row) * SECOND / rate
+    def made(self, first: int, count: int, now_us: int) -> pa.RecordBatch:
+        return self.rows(first, self._times(first, count, now_us))
 
     def _times(self, first: int, count: int, now_us: int) -> Times:
         """The times of rows: counted from the start, or when they are due by the clock."""
@@ -125,12 +85,6 @@ class Generator:
         if every_us is not None:
             return start_us + indexes * every_us
         return start_us + (indexes * (SECOND / rate if rate is not None else MS)).astype(np.int64)
-
-    def position(self) -> str:
-        return f"row {self._next}"
-
-    def lag_us(self, now_us: int) -> int:
-        return max(0, int(self._ahead_us(now_us)))
 
 
 # --- values --------------------------------------------------------------------------------------------------------

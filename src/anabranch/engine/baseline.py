@@ -8,7 +8,7 @@ needs: one Filter, Aggregate or Join between sources and each output.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -143,6 +143,43 @@ class PlainQuery:
         stream = self._session.readStream.schema(schema).option("maxFilesPerTrigger", self._files_per_batch)
         frame = stream.parquet(f"file:{self._files[box.name].absolute()}")
         return box, frame.withWatermark(_time(box), "0 seconds") if watermark else frame
+
+
+class PlainSql:
+    """A query in Spark's own SQL over directories of Parquet files, each a view with its time column as watermark."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        sql: str,
+        sources: Sequence[Source],
+        files: Mapping[str, Path],
+        checkpoint: Path,
+        *,
+        files_per_batch: int,
+    ) -> None:
+        for source in sources:
+            schema = ", ".join(f"{quote(column.name)} {column.type}" for column in source.schema)
+            stream = session.readStream.schema(schema).option("maxFilesPerTrigger", files_per_batch)
+            frame = stream.parquet(f"file:{files[source.name].absolute()}")
+            frame.withWatermark(_time(source), "0 seconds").createOrReplaceTempView(source.name)
+        self._query = CheckpointedQuery(session, checkpoint, pool="plain")
+        self._frame = session.sql(sql)
+        self.schema: Final = arrow_schema(
+            (field.name, field.dataType.simpleString()) for field in self._frame.schema.fields
+        )
+
+    def start(self, sink: PlainSink) -> None:
+        def hand_over(frame: DataFrame, _: int) -> None:
+            sink(frame.toArrow())
+
+        self._query.start(self._frame, hand_over)
+
+    def stop(self) -> None:
+        self._query.stop()
+
+    def error(self) -> Exception | None:
+        return self._query.error()
 
 
 def _time(source: Source) -> str:

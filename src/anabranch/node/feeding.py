@@ -22,12 +22,13 @@ from anabranch import limits
 from anabranch.connectors.feed import Over, RowFeed, Rows, Wait
 from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
+from anabranch.connectors.nexmark import NexmarkRows
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
 from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
 from anabranch.query.boxes import Source
-from anabranch.query.connectors import FileFeed, GeneratorFeed, SparkFeed
+from anabranch.query.connectors import FileFeed, GeneratorFeed, NexmarkFeed, SparkFeed
 from anabranch.query.specs import feed_to_plain, kind_name
 
 _log: Final = logging.getLogger("anabranch.feed")
@@ -140,7 +141,7 @@ class Feeding:
         self._entries = entries
         for name, entry in entries.items():
             source = entry.source
-            if isinstance(source.feed, GeneratorFeed | FileFeed):
+            if isinstance(source.feed, GeneratorFeed | FileFeed | NexmarkFeed):
                 try:
                     feed = _row_feed(source, entry.log.spec.schema)
                 except ConfigError as error:
@@ -182,6 +183,8 @@ def _row_feed(source: Source, schema: pa.Schema) -> RowFeed:
     match source.feed:
         case GeneratorFeed() as feed:
             return Generator(feed, schema, source.time)
+        case NexmarkFeed() as feed:
+            return NexmarkRows(feed, schema)
         case FileFeed() as feed:
             return FileRows(feed, schema, source.time)
         case _:

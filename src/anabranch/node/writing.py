@@ -20,12 +20,21 @@ import pyarrow as pa
 from anabranch import failpoints, limits
 from anabranch.connectors.console import Console
 from anabranch.connectors.file_writer import JsonLinesFile, ParquetFiles
+from anabranch.connectors.table_writer import KeyedTable
 from anabranch.connectors.writer import Found, TupleWriter, written_schema
 from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, ConfigError, EngineError, InvariantBroken, StateError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.query.boxes import Output
-from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, SparkWriter, Writer, writer_key
+from anabranch.query.connectors import (
+    ConsoleWriter,
+    JsonLinesWriter,
+    ParquetWriter,
+    SparkWriter,
+    TableWriter,
+    Writer,
+    writer_key,
+)
 from anabranch.query.specs import kind_name
 from anabranch.storage.log import Log, Segment
 from anabranch.storage.store import Store
@@ -356,6 +365,8 @@ def tuple_writer(spec: Writer, store: Store, log: Log, session: Callable[[], Any
             return ParquetFiles(spec, stream=log.name, incarnation=log.incarnation)
         case ConsoleWriter():
             return Console(spec, output=log.name)
+        case TableWriter():
+            return KeyedTable(spec, schema=written_schema(log.spec.schema), incarnation=log.incarnation)
         case SparkWriter():
             from anabranch.engine.writer import SparkTarget
             from anabranch.node.spark_writing import SparkTuples

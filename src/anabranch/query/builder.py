@@ -63,6 +63,8 @@ class Query:
         self._boxes: list[Box] = []
         self._outputs: list[Output] = []
         self._mistakes: Mistakes = {}
+        self._places: dict[str, str] = {}
+        self._untranslated: tuple[Problem, ...] = ()
 
     def source(
         self,
@@ -128,7 +130,10 @@ class Query:
 
     def validate(self) -> list[Problem]:
         """Every problem of the query, also those that a diagram cannot express."""
-        return [*self._mistakes.values(), *validate(self.diagram(), told=self._mistakes)]
+        if self._untranslated:  # what else seems wrong may only be missing
+            return list(self._untranslated)
+        problems = [*self._mistakes.values(), *validate(self.diagram(), told=self._mistakes)]
+        return [dataclasses.replace(each, place=self._places.get(each.box, "")) for each in problems]
 
     def checked(self) -> Diagram:
         """The diagram, or QueryError with everything that is wrong with it."""
@@ -172,6 +177,15 @@ class Query:
             )
             self._mistakes[(named.name, field)] = told
         return tuple(Stream(self, Arrow(named.name, port)) for port in range(max(1, ports(named))))
+
+    def _rename(self, stream: Stream, name: str) -> Stream:
+        """Give the box of a stream another name, if nothing reads it yet."""
+        old = stream.arrow.box
+        if any(arrow.box == old for box in self._boxes for arrow in box.inputs):
+            return stream
+        self._boxes = [dataclasses.replace(box, name=name) if box.name == old else box for box in self._boxes]
+        self._places[name] = self._places.pop(old, "")
+        return Stream(self, dataclasses.replace(stream.arrow, box=name))
 
     def _arrow(self, stream: Stream) -> Arrow:
         if not isinstance(stream, Stream):

@@ -6,8 +6,19 @@ the format, is found out when the node starts.
 
 from __future__ import annotations
 
-from anabranch.query.boxes import Diagram, Source
-from anabranch.query.connectors import ConsoleWriter, Feed, FileFeed, GeneratorFeed, SparkFeed, Values, writer_key
+from anabranch.query.boxes import Diagram, Output, Schema, Source
+from anabranch.query.connectors import (
+    NEXMARK,
+    ConsoleWriter,
+    Feed,
+    FileFeed,
+    GeneratorFeed,
+    NexmarkFeed,
+    SparkFeed,
+    TableWriter,
+    Values,
+    writer_key,
+)
 from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import lookup
 from anabranch.query.specs import option_names
@@ -22,6 +33,8 @@ def check_feed(source: Source, feed: Feed, report: Report) -> None:
     match feed:
         case GeneratorFeed():
             _check_generator(source, feed, report)
+        case NexmarkFeed():
+            _check_nexmark(source, feed, report)
         case FileFeed():
             if feed.speed is not None and source.time is None:
                 wrong("a speed needs the times of the rows.", "Name a time column, or leave speed out.")
@@ -54,6 +67,15 @@ def check_writers(diagram: Diagram, report: Report) -> None:
             taken[key] = output.name
 
 
+def check_keys(output: Output, schema: Schema | None, report: Report) -> None:
+    """A table is written by the columns of its key: they must be among those of the output."""
+    for writer in output.to:
+        for name in writer.key if isinstance(writer, TableWriter) else ():
+            if schema is not None and lookup(schema, name) is None:
+                remedy = candidates(name, (column.name for column in schema))
+                report.add("unknown-column", output.name, "to", f"to: there is no column {name!r}.", remedy)
+
+
 def _check_generator(source: Source, feed: GeneratorFeed, report: Report) -> None:
     def wrong(message: str, remedy: str) -> None:
         report.add("bad-connector", source.name, "feed", f"feed: {message}", remedy)
@@ -73,6 +95,20 @@ def _check_generator(source: Source, feed: GeneratorFeed, report: Report) -> Non
             wrong(f"{values.kind} makes numbers, and {name!r} is a {column.type}.", "Use choice.")
         else:
             _check_bounds(column.type or "", name, values, report, source)
+
+
+def _check_nexmark(source: Source, feed: NexmarkFeed, report: Report) -> None:
+    """A source may have fewer columns than the stream, and no others."""
+    columns = NEXMARK[feed.stream]
+    names = {name.lower(): name for name in columns}
+    for column in source.schema:
+        name = names.get(column.name.lower())
+        if name is None:
+            message = f"feed: the stream {feed.stream} has no column {column.name!r}."
+            report.add("bad-connector", source.name, "feed", message, candidates(column.name, columns))
+        elif column.type not in (None, columns[name]):
+            message = f"feed: {name!r} of the stream {feed.stream} is a {columns[name]}, not a {column.type}."
+            report.add("bad-connector", source.name, "feed", message, f"Declare it as {columns[name]}.")
 
 
 def _check_bounds(type_: str, name: str, values: Values, report: Report, source: Source) -> None:

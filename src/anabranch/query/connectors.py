@@ -8,7 +8,10 @@ and go to, so a feed or writer may be changed on an old state directory. Here th
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 Options = tuple[tuple[str, str], ...]
 """Names and values that are handed on as they are, sorted by name."""
@@ -60,7 +63,59 @@ class SparkFeed:
     options: Options = ()
 
 
-Feed = GeneratorFeed | FileFeed | SparkFeed
+NEXMARK: Final[Mapping[str, Mapping[str, str]]] = {
+    "person": {
+        "id": "bigint",
+        "name": "string",
+        "emailAddress": "string",
+        "creditCard": "string",
+        "city": "string",
+        "state": "string",
+        "dateTime": "timestamp",
+        "extra": "string",
+    },
+    "auction": {
+        "id": "bigint",
+        "itemName": "string",
+        "description": "string",
+        "initialBid": "bigint",
+        "reserve": "bigint",
+        "dateTime": "timestamp",
+        "expires": "timestamp",
+        "seller": "bigint",
+        "category": "bigint",
+        "extra": "string",
+    },
+    "bid": {
+        "auction": "bigint",
+        "bidder": "bigint",
+        "price": "bigint",
+        "channel": "string",
+        "url": "string",
+        "dateTime": "timestamp",
+        "extra": "string",
+    },
+}
+"""The three streams of the Nexmark benchmark and their columns."""
+
+NEXMARK_START_US: Final = 1_767_225_600_000_000  # 2026
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NexmarkFeed:
+    """A stream of the Nexmark benchmark. Events of all three are numbered together; ``rate`` is in events/s."""
+
+    stream: str
+    events: int | None = None
+    rate: float | None = None
+    seed: int = 0
+    start_us: int = NEXMARK_START_US
+    every_us: int = 100
+    then: str = "close"
+    producer: str | None = None
+
+
+Feed = GeneratorFeed | FileFeed | SparkFeed | NexmarkFeed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +152,24 @@ class SparkWriter:
     options: Options = ()
 
 
-Writer = JsonLinesWriter | ParquetWriter | ConsoleWriter | SparkWriter
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWriter:
+    """A table of a database in which each key has its newest tuple; without a key, every tuple is a row."""
+
+    database: str
+    table: str
+    key: tuple[str, ...] = ()
+    rows: int = 10_000
+    every_us: int = 200_000
+
+    @property
+    def engine(self) -> str:
+        """``sqlite``, ``duckdb`` or ``postgresql``."""
+        scheme = self.database.partition(":")[0]
+        return "postgresql" if scheme == "postgres" else scheme
+
+
+Writer = JsonLinesWriter | ParquetWriter | ConsoleWriter | SparkWriter | TableWriter
 
 
 def writer_key(writer: Writer) -> str:
@@ -114,3 +186,11 @@ def writer_key(writer: Writer) -> str:
             target = options.get("path") or options.get("dbtable") or ""
             where = options.get("url", "")
             return ":".join(part for part in ("spark", writer.format, where, target) if part)
+        case TableWriter():
+            return f"table:{without_password(writer.database)}:{writer.table}"
+
+
+def without_password(url: str) -> str:
+    """The address of a database as it may be shown and logged."""
+    shown = re.sub(r"(://[^/@:]*):[^@/]*@", r"\1@", url)
+    return re.sub(r"([?&])password=[^&]*&?", r"\1", shown).rstrip("?&")

@@ -12,10 +12,20 @@ from datetime import datetime
 from os import PathLike, fspath
 from typing import Literal
 
-from anabranch.query.connectors import Feed, FileFeed, GeneratorFeed, SparkFeed
+from anabranch.query.connectors import Feed, FileFeed, GeneratorFeed, NexmarkFeed, SparkFeed
 from anabranch.query.specs import feed_from
 
-__all__ = ["Feed", "FileFeed", "GeneratorFeed", "SparkFeed", "file", "generator", "spark"]
+__all__ = [
+    "Feed",
+    "FileFeed",
+    "GeneratorFeed",
+    "NexmarkFeed",
+    "SparkFeed",
+    "file",
+    "generator",
+    "nexmark",
+    "spark",
+]
 
 
 def generator(
@@ -44,6 +54,21 @@ def file(
     """The rows of files, in order, replayed at ``speed`` times the pace of the source's time column."""
     path = fspath(path)
     return _feed("file", locals())
+
+
+def nexmark(
+    stream: Literal["person", "auction", "bid"],
+    *,
+    events: int | None = None,
+    rate: float | Literal["max"] = "max",
+    seed: int = 0,
+    start: str | datetime | None = None,
+    every: str | None = None,
+    then: Literal["close", "wait"] = "close",
+    producer: str | None = None,
+) -> Feed:
+    """One of the three streams of the Nexmark benchmark, the same for the same seed."""
+    return _feed("nexmark", locals())
 
 
 def spark(

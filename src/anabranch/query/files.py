@@ -1,4 +1,4 @@
-"""Loading a query from a file: YAML, or a Python program that builds one.
+"""Loading a query from a file: YAML, SQL, or a Python program that builds one.
 
 A program is run, as any Python program would be; only load files that you would run.
 """
@@ -15,6 +15,7 @@ from typing import Final
 
 from anabranch.errors import AnabranchError, ConfigError
 from anabranch.query.builder import Query
+from anabranch.query.translate import sql
 
 PREFERRED: Final = "query"
 """The name that chooses among several queries of one program."""
@@ -25,9 +26,9 @@ RUN_NAME: Final = "__anabranch__"
 def load(path: str | Path) -> Query:
     """The query in a file, not validated yet."""
     path = Path(path)
-    loaders = {".yaml": _load_yaml, ".yml": _load_yaml, ".py": _load_program}
+    loaders = {".yaml": _load_yaml, ".yml": _load_yaml, ".sql": _load_sql, ".py": _load_program}
     if path.suffix.lower() not in loaders:
-        raise ConfigError(f"{path} is not a query file.", remedy="Give a .py, .yaml or .yml file.")
+        raise ConfigError(f"{path} is not a query file.", remedy="Give a .py, .sql, .yaml or .yml file.")
     try:
         return loaders[path.suffix.lower()](path)
     except (OSError, UnicodeDecodeError) as error:
@@ -37,6 +38,11 @@ def load(path: str | Path) -> Query:
 
 def _load_yaml(path: Path) -> Query:
     return Query.from_yaml(path.read_text(encoding="utf-8"), place=str(path))
+
+
+def _load_sql(path: Path) -> Query:
+    """SQL has no place for the name of the query: it is that of the file."""
+    return sql(path.read_text(encoding="utf-8"), name=path.stem)
 
 
 def _load_program(path: Path) -> Query:

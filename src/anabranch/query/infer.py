@@ -87,6 +87,8 @@ def _number(text: str) -> str | None:
 
 def _arithmetic(node: exp.Expr, columns: _Columns) -> str | None:
     types = [_infer(node.this, columns), _infer(node.expression, columns)]
+    if types == ["timestamp", "interval"] and isinstance(node, (exp.Add, exp.Sub)):
+        return "timestamp"
     if all(type_ in _INTEGRAL for type_ in types):
         return max((type_ for type_ in types if type_), key=_INTEGRAL.index)
     if "double" in types and all(is_number(type_) for type_ in types):

@@ -36,6 +36,7 @@ CODES: Final = {
     "not-an-equality": "a condition that should be equalities between columns of the two sides",
     "not-boolean": "a condition that is not true or false",
     "refused-function": "a function whose result would differ between replicas, or that a stream cannot have",
+    "refused-sql": "a statement, or a part of one, that has no translation into boxes",
     "reserved-column": "a column name that begins with an underscore",
     "spark": "a function, type or expression that only Spark could judge, and refused",
     "too-many-origins": "more producers and boxes than a stream can keep apart",

@@ -24,15 +24,19 @@ from typing import Any, Final, Literal
 from anabranch.errors import ConfigError
 from anabranch.model.times import format_duration, from_datetime, parse_duration, to_datetime
 from anabranch.query.connectors import (
+    NEXMARK,
+    NEXMARK_START_US,
     ConsoleWriter,
     Feed,
     FileFeed,
     GeneratorFeed,
     JsonLinesWriter,
+    NexmarkFeed,
     Options,
     ParquetWriter,
     SparkFeed,
     SparkWriter,
+    TableWriter,
     Values,
     Writer,
 )
@@ -179,6 +183,21 @@ def _columns(value: object) -> tuple[tuple[str, Values], ...]:
     return tuple(sorted((str(name), values_from(each)) for name, each in value.items()))
 
 
+def _names(value: object) -> tuple[str, ...]:
+    """Names between commas, or a list of them."""
+    many = value.split(",") if isinstance(value, str) else value
+    if not isinstance(many, list | tuple) or not many:
+        raise _wrong(value, "a list of columns", "Write names between commas.")
+    return tuple(_text(each).strip() for each in many)
+
+
+def _database(value: object) -> str:
+    text = _text(value).strip()
+    if not re.match(r"(sqlite|duckdb):.|postgres(ql)?://.", text):
+        raise _wrong(value, "a database", "Write sqlite:PATH, duckdb:PATH or postgresql://HOST/DATABASE.")
+    return text
+
+
 def values_from(value: object) -> Values:
     """``uniform(1, 6)`` and the like."""
     remedy = 'Write choice(a,b), uniform(low,high), normal(mean,deviation) or sequence(first,step); quote "a,b".'
@@ -264,6 +283,20 @@ _FEEDS: Final[Mapping[str, _Kind]] = {
             _PRODUCER,
         ),
     ),
+    "nexmark": _Kind(
+        makes=NexmarkFeed,
+        first="stream",
+        options=(
+            _Option(name="stream", read=_one_of(*NEXMARK)),
+            _Option(name="events", read=_whole(1), default=None),
+            _Option(name="rate", read=_number, write=_written_number, default=None),
+            _Option(name="seed", read=_whole(0), default=0),
+            _Option(name="start", attribute="start_us", read=_moment, write=_written_moment, default=NEXMARK_START_US),
+            _every(100),
+            _THEN,
+            _PRODUCER,
+        ),
+    ),
     "spark": _Kind(
         makes=SparkFeed,
         first="format",
@@ -302,6 +335,17 @@ _WRITERS: Final[Mapping[str, _Kind]] = {
             _Option(name="rows", read=_whole(1), default=100_000),
             _every(1_000_000),
             _SPARK_OPTIONS,
+        ),
+    ),
+    "table": _Kind(
+        makes=TableWriter,
+        first="database",
+        options=(
+            _Option(name="database", read=_database),
+            _Option(name="table", read=_text),
+            _Option(name="key", read=_names, write=list, default=()),
+            _Option(name="rows", read=_whole(1), default=10_000),
+            _every(200_000),
         ),
     ),
 }

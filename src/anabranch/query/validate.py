@@ -14,7 +14,7 @@ from anabranch.limits import ORIGINS, SCANS
 from anabranch.model.names import is_name
 from anabranch.query import catalog, graph
 from anabranch.query.boxes import Arrow, Box, Diagram, Maker, Schema, Source
-from anabranch.query.connector_checks import check_writers
+from anabranch.query.connector_checks import check_keys, check_writers
 from anabranch.query.keys import ARROW, ARROWS
 from anabranch.query.problems import Place, Report, candidates
 from anabranch.query.schemas import add_outputs, inputs_of
@@ -36,6 +36,8 @@ def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]
     for box in graph.order(diagram):
         catalog.kind(box).check(box, inputs_of(found, box), report)
         add_outputs(found, box)
+    for output in diagram.outputs:
+        check_keys(output, found.get(output.input), report)
     return _as_declared(diagram, report.problems)
 
 

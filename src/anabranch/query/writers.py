@@ -7,11 +7,11 @@ What each option means is in ``docs/connectors.md``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Literal
 
-from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, SparkWriter, Writer
+from anabranch.query.connectors import ConsoleWriter, JsonLinesWriter, ParquetWriter, SparkWriter, TableWriter, Writer
 from anabranch.query.specs import writer_from
 
 __all__ = [
@@ -19,11 +19,13 @@ __all__ = [
     "JsonLinesWriter",
     "ParquetWriter",
     "SparkWriter",
+    "TableWriter",
     "Writer",
     "console",
     "jsonl",
     "parquet",
     "spark",
+    "table",
 ]
 
 
@@ -53,6 +55,20 @@ def spark(
     """Any batch writer of Spark, in append mode."""
     given = {"format": format, "guarantee": guarantee, "rows": rows, "every": every, "options": options}
     return _writer("spark", given)
+
+
+def table(
+    database: str | PathLike[str],
+    table: str,
+    *,
+    key: str | Sequence[str] | None = None,
+    rows: int | None = None,
+    every: str | None = None,
+) -> Writer:
+    """A table in which each key has its newest tuple: ``sqlite:PATH``, ``duckdb:PATH``, ``postgresql://HOST/DB``."""
+    columns = key if key is None or isinstance(key, str) else list(key)
+    given = {"database": fspath(database), "table": table, "key": columns, "rows": rows, "every": every}
+    return _writer("table", given)
 
 
 def _writer(kind: str, options: Mapping[str, object]) -> Writer:

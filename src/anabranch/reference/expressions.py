@@ -17,6 +17,7 @@ from typing import Any, Final
 import sqlglot
 from sqlglot import exp
 
+from anabranch.query.bounds import interval_us
 from anabranch.reference import sql_types as types
 from anabranch.reference.arithmetic import ARITHMETIC, Operand, absolute, negated
 from anabranch.reference.casts import cast
@@ -93,6 +94,8 @@ class _Compiler:
 
     def _arithmetic(self, node: exp.Expr) -> Typed:
         left, right = self.compile(node.this), self.compile(node.expression)
+        if (left.type, right.type) == ("timestamp", "interval") and isinstance(node, (exp.Add, exp.Sub)):
+            return _strict("timestamp", operator.add if isinstance(node, exp.Add) else operator.sub, left, right)
         type_name, compute = ARITHMETIC[type(node)](_operand(left), _operand(right))
         return _strict(type_name, compute, left, right)
 
@@ -239,6 +242,12 @@ class _Compiler:
         of = _cast(value, target).of
         return Typed(target, of)
 
+    def interval(self, node: exp.Expr) -> Typed:
+        us = interval_us(node)
+        if us is None:
+            raise NotImplementedError(f"The reference does not evaluate `{node.sql(dialect='spark')}`.")
+        return Typed("interval", lambda row: us)
+
     def paren(self, node: exp.Expr) -> Typed:
         return self.compile(node.this)
 
@@ -314,6 +323,7 @@ _RULES: Final[dict[type[exp.Expr], Callable[[_Compiler, exp.Expr], Typed]]] = {
     exp.Upper: _Compiler.upper,
     exp.Lower: _Compiler.lower,
     exp.Length: _Compiler.length,
+    exp.Interval: _Compiler.interval,
     exp.Cast: _Compiler.cast,
     exp.TryCast: _Compiler.cast,
 }

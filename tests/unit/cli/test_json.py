@@ -64,7 +64,7 @@ def test_explain_of_a_query_with_problems(cli: Cli, tmp_path: Path) -> None:
     found = only_object(result.stdout)
     assert result.exit_code == 2
     assert result.stderr.startswith("error[query]: ")
-    assert [problem.keys() for problem in found["problems"]] == [{"code", "box", "message", "remedy"}]
+    assert [problem.keys() for problem in found["problems"]] == [{"code", "box", "message", "remedy", "place"}]
     assert (found["problems"][0]["code"], found["diagram"]) == ("bad-duration", None)
 
 

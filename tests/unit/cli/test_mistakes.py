@@ -58,7 +58,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("demo --no-plot --json directory.py", "directory.py cannot be written. Name another file."),
         ("explain absent.py", "absent.py cannot be read: No such file or directory. Check the path."),
         ("explain directory.yaml", "directory.yaml cannot be read: Is a directory. Check the path."),
-        ("explain query.txt", "query.txt is not a query file. Give a .py, .yaml or .yml file."),
+        ("explain query.txt", "query.txt is not a query file. Give a .py, .sql, .yaml or .yml file."),
         ("explain broken.yaml", "broken.yaml, line 1: expected ',' or ']'"),
         ("explain binary.yaml", "binary.yaml cannot be read: it is not UTF-8."),
         ("explain binary.py", "binary.py: source code string cannot contain null bytes. Correct the program."),

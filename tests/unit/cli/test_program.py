@@ -125,7 +125,7 @@ def test_a_broken_invariant_has_its_own_exit_code(cli: Cli, monkeypatch: pytest.
     assert (result.exit_code, result.stderr) == (70, "error[invariant]: Ids have a hole. Report it.\n")
 
 
-@pytest.mark.parametrize("name", ["slow_paths.py", "slow_paths.yaml"])
+@pytest.mark.parametrize("name", ["slow_paths.py", "slow_paths.sql", "slow_paths.yaml"])
 def test_explain_draws_as_text_and_as_mermaid(cli: Cli, name: str) -> None:
     text = cli("explain", str(EXAMPLES / name))
     assert text.stdout.startswith("query slow_paths\n")

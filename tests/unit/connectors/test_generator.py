@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from anabranch.columns import arrow_schema
 from anabranch.connectors.feed import Over, Rows, Wait
-from anabranch.connectors.generator import BLOCK_ROWS, Generator
+from anabranch.connectors.generator import Generator
+from anabranch.connectors.paced import BLOCK_ROWS
 from anabranch.errors import ConfigError
 from anabranch.model.times import SECOND
 from anabranch.query.connectors import GeneratorFeed, Values

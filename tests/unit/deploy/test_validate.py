@@ -9,6 +9,7 @@ import pytest
 
 from anabranch.deploy.mistakes import CODES, Report
 from anabranch.deploy.plan import load_plan
+from anabranch.deploy.validate import check_file
 from anabranch.errors import ConfigError, DeploymentError, InvariantBroken
 from tests.unit.deploy.files import GOOD, QUERY, mistakes, write
 
@@ -192,3 +193,22 @@ def test_every_code_is_caused_by_a_test() -> None:
     preflight = Path(__file__).with_name("test_preflight.py").read_text()
     told = {code for code in CODES if f"[{code}]" in source or f'("{code}", ' in preflight}
     assert CODES.keys() - caused - told == set()
+
+
+SQL_QUERY = """
+CREATE SOURCE load (server STRING, cpu DOUBLE);
+CREATE SOURCE ping (source STRING, target STRING, rtt_ms DOUBLE);
+CREATE VIEW counts AS
+SELECT target, count(*) AS n FROM TUMBLE(ping, _stime, INTERVAL '10' SECOND) GROUP BY target, window_end;
+CREATE OUTPUT per_target AS SELECT * FROM counts;
+CREATE OUTPUT busy AS SELECT server FROM load WHERE cpu > 0.9;
+"""
+
+
+def test_a_query_may_be_a_file_of_sql(tmp_path: Path) -> None:
+    (tmp_path / "paths.sql").write_text(SQL_QUERY)
+    file = write(tmp_path, GOOD.replace("paths.yaml", "paths.sql"))
+    checked = check_file(file)
+    assert checked.mistakes == ()
+    (tmp_path / "paths.sql").write_text(SQL_QUERY + "SELECT cpu FROM load LIMIT 3;")
+    assert [mistake.message.partition(": LIMIT")[0] for mistake in check_file(file).mistakes] == ["line 8, column 22"]
