@@ -31,11 +31,12 @@ traceback of an error. Errors are printed as `error[code]: …`; what to do is i
 
 | exit code | meaning |
 |---|---|
-| 0 | done; after SIGTERM or `--for`, stopped as asked |
+| 0 | done; a service after SIGTERM or `--for`, stopped as asked |
 | 2 | what you wrote or sent must change |
 | 3 | whoever runs the node must act |
 | 70 | a bug in Anabranch |
 | 130 | ended with Ctrl-C |
+| 143 | `bench` or `paper` ended by SIGTERM: nothing was measured to its end |
 
 A DURATION is a number and a unit: `500ms`, `10s`, `5m`, `1.5h`, `2d`. A SIZE is bytes, or a number and a
 unit: `256MB`, `8GiB`.

@@ -9,6 +9,8 @@ import java.nio.channels.SelectionKey;
 import java.nio.channels.Selector;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
 import java.util.concurrent.TimeUnit;
 
 /**
@@ -25,6 +27,7 @@ final class Connection {
     static final byte ROWS = 'R';
     static final byte CONTROL = 'C';
     static final byte END = 'E';
+    static final byte WAIT = 'W';
     static final byte REFUSED = 'X';
 
     private static final int HEAD_BYTES = 5;
@@ -63,18 +66,19 @@ final class Connection {
     }
 
     /** The first question, after a greeting that shows the token. */
-    void greet(String question) throws IOException {
+    void greet(Question question) throws IOException {
         String hello = Host.JSON.createObjectNode().put("v", 1).put("release", release()).put("token", host.token)
                 .toString();
-        send(HELLO, hello);
-        send(QUESTION, question);
+        byte[] body = hello.getBytes(StandardCharsets.UTF_8);
+        send(new ByteBuffer[] {head(HELLO, body.length), ByteBuffer.wrap(body)});
+        send(question);
         peek();
     }
 
     /** Asks on an old connection; false if the node closed it meanwhile. */
-    boolean answers(String question) throws IOException {
+    boolean answers(Question question) throws IOException {
         try {
-            send(QUESTION, question);
+            send(question);
             peek();
             return true;
         } catch (ClosedByInterruptException stopped) {
@@ -171,12 +175,28 @@ final class Connection {
         }
     }
 
-    private void send(byte letter, String text) throws IOException {
-        byte[] body = text.getBytes(StandardCharsets.UTF_8);
-        ByteBuffer frame = ByteBuffer.allocate(HEAD_BYTES + body.length).put(letter).putInt(body.length).put(body);
-        frame.flip();
-        while (frame.hasRemaining()) {
-            if (channel.write(frame) == 0) {
+    private static ByteBuffer head(byte letter, int length) {
+        ByteBuffer head = ByteBuffer.allocate(HEAD_BYTES).put(letter).putInt(length);
+        head.flip();
+        return head;
+    }
+
+    /** All frames of a question in one go: most are small. */
+    private void send(Question question) throws IOException {
+        List<ByteBuffer> all = new ArrayList<ByteBuffer>();
+        for (int index = 0; index < question.frames(); index++) {
+            all.add(head(question.letter(index), question.body(index).length));
+            all.add(ByteBuffer.wrap(question.body(index)));
+        }
+        send((ByteBuffer[]) all.toArray(new ByteBuffer[0]));
+    }
+
+    private void send(ByteBuffer[] all) throws IOException {
+        int first = 0;
+        while (first < all.length) {
+            if (!all[first].hasRemaining()) {
+                first++;
+            } else if (channel.write(all, first, all.length - first) == 0) {
                 await(SelectionKey.OP_WRITE);
             }
         }

@@ -9,13 +9,15 @@ import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Iterator;
 import java.util.List;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
  * Where the journals are: the address of a node, and the token that this start of it gave to Spark.
  *
  * <p>A connection that is not used waits for the next who asks. The node may have closed it meanwhile, so a question
- * that got no answer at all on an old connection is asked again on a new one. No question changes anything.
+ * that got no answer at all on an old connection is asked again on a new one. That is safe: a question for rows changes
+ * nothing, and the node knows a batch that comes again.
  */
 final class Host implements Serializable {
     static final ObjectMapper JSON = new ObjectMapper();
@@ -61,8 +63,36 @@ final class Host implements Serializable {
         }
     }
 
-    /** A connection on which this was asked, and on which an answer has begun. */
+    /** Hands over a batch, and returns when the node has logged it. */
+    void hand(String question, byte[] schema, WriterCommitMessage[] parts) throws IOException {
+        Connection connection = ask(new Question(question, schema, parts));
+        boolean whole = false;
+        try {
+            byte answer = connection.next();
+            while (answer == Connection.WAIT) {
+                connection.body();
+                answer = connection.next();
+            }
+            if (answer != Connection.END) {
+                throw connection.unexpected();
+            }
+            connection.body();
+            whole = true;
+        } finally {
+            if (whole) {
+                connection.giveBack();
+            } else {
+                connection.close();
+            }
+        }
+    }
+
     Connection ask(String question) throws IOException {
+        return ask(new Question(question));
+    }
+
+    /** A connection on which this was asked, and on which an answer has begun. */
+    private Connection ask(Question question) throws IOException {
         Connection old = takeIdle();
         if (old != null && old.answers(question)) {
             return old;

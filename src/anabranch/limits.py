@@ -26,6 +26,10 @@ RANGE_ROWS: Final = 5_000
 BATCH_ROWS: Final = 1_000_000
 """Rows that one Spark micro-batch reads. At 100 bytes a row this is 100 MB through the driver, a tenth of its heap."""
 
+BATCH_BYTES: Final = 4 << 30
+"""Bytes of rows that one micro-batch may make: four times what Spark's driver collects unless it is told otherwise
+(``spark.driver.maxResultSize``). The node holds them in memory until they are logged."""
+
 SNAPSHOT_PIECE_BYTES: Final = 4 << 20
 """Bytes of one message of a node's state, as a peer fetches it: both sides hold a few of them in memory."""
 

@@ -57,6 +57,7 @@ class _Builder:
             self._slide,
             self._xsection,
             self._resample,
+            self._wsort,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -155,12 +156,14 @@ class _Builder:
         keys = self._random.sample(columns, self._random.randint(0, min(1, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
         size = self._random.choice((1, 2, 3, 5))
+        every = self._random.choice((None, self._random.randint(1, size)))
         self._streams.append(
             stream.aggregate(
                 ", ".join(made),
                 by=[key.name for key in keys],
                 rows=size,
-                every_rows=self._random.choice((None, self._random.randint(1, size))),
+                every_rows=every,
+                timeout=self._random.choice((None, *GAPS)) if every is None else None,
                 scale=self._scale(made),
                 name=self._name("count"),
             )
@@ -282,6 +285,13 @@ class _Builder:
                 name=self._name("xsection"),
             )
         )
+
+    def _wsort(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
+        timeout = self._random.choice(GAPS)
+        self._streams += stream.wsort([key.name for key in keys], timeout=timeout, name=self._name("wsort"))
 
     def _dedup(self) -> None:
         stream = self._pick()

@@ -31,7 +31,7 @@ HELD = 10_000
 """Groups that a window of a second, or either side of a Join, holds while the lanes are open."""
 CACHE_BYTES = 12 << 20
 """What one store of Spark may keep in memory: a cache of 8 MiB, which fills up, and what it needs to write."""
-STATEFUL = ("sums", "join", "counts")
+STATEFUL = ("sums", "join", "counts", "dedup", "session", "latest")
 
 CONF = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
@@ -50,6 +50,9 @@ def query() -> ab.Query:
     q.output("pairs", left.join(right.map("other", name="others"), on="key = other", within="1s", name="join"))
     twice = q.union(left, right.map("other AS key, at", name="renamed"), name="both")
     q.output("counts", twice.aggregate("count(*) AS n", by="key", rows=2, name="counts"))
+    q.output("once", left.dedup("key", horizon="1s", name="dedup"))
+    q.output("visits", left.session("count(*) AS n", by="key", gap="1s", name="session"))
+    q.output("known", left.latest(right.map("other", name="table"), on="key = other", within="1s", name="latest"))
     q.output("some", left.drop(0.5, name="drop"))
     return q
 
@@ -124,7 +127,8 @@ def test_a_million_groups_leave_nothing_behind(tmp_path: Path, compacting: dict[
         for producer in producers.values():
             producer.close_lane()
         settle(node)
-        assert [node.stream(name).last_id for name in ("sums", "pairs", "counts")] == [GROUPS, GROUPS, GROUPS]
+        outputs = ("sums", "pairs", "counts", "once", "visits", "known")
+        assert {name: node.stream(name).last_id for name in outputs} == dict.fromkeys(outputs, GROUPS)
         assert node.stream("some").last_id == pytest.approx(GROUPS / 2, rel=0.01)
         assert states(node, "left") == [], "a Drop remembers nothing"
         for stage in STATEFUL:

@@ -79,6 +79,8 @@ def counting() -> Diagram:
     )
     query.output("ones", a.aggregate("min(x) AS x, min(k) AS k", rows=1, name="ones"))
     query.output("twos", threes.aggregate("sum(n) AS n, min(k) AS k", rows=2, every_rows=1, name="twos"))
+    timed = both.aggregate("count(*) AS n, max(at) AS last", by="k", rows=4, timeout="1500ms", name="timed")
+    query.output("timed", timed)
     query.output("per_second", threes.aggregate("count(*) AS n", window="2s", name="per_second"))
     return query.diagram()
 
@@ -133,6 +135,10 @@ def sliding() -> Diagram:
     )  # fmt: skip
     query.output("lasting", lasting)
     second = b.map("k AS rk, x AS rx, CAST(x AS decimal(4,1)) + f AS rf", name="second")
+    sorted_, late = both.wsort("f, K", timeout="500ms", name="sorted")
+    query.output("sorted_out", sorted_)
+    query.output("late_out", late.filter("x IS NOT NULL", name="late_known"))
+    query.output("late_sums", late.slide("count(*) AS n", by="k", rows=2, name="late_sums"))
     for how in ("linear", "previous", "nearest", "mean"):
         made = a.resample(second, "rx, RF", how=how, within="1s", on="k = rk" if how != "nearest" else None, name=how)
         query.output(f"{how}_out", made)

@@ -10,7 +10,7 @@ from anabranch.query import graph
 from anabranch.reference import aggregates, box, network
 from anabranch.reference.box import Groups, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
-from anabranch.reference.ordered import DedupBox, OrderedBox, _canonical
+from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.tuples import Tuple
@@ -297,6 +297,12 @@ JOINS = [
 ]
 
 COUNTING = [
+    Mutation("a window lasts for its timeout", CountAggregateBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a timeout counts from the first", CountAggregateBox._reach, "tuples[0].stime", "tuples[-1].stime"),
+    Mutation(
+        "a window that lasted has that time", CountAggregateBox._reach, "tuples, end)", "tuples, tuples[-1].stime)"
+    ),
+    Mutation("after a timeout the next begins", CountAggregateBox._reach, "self._counts[group] = 0", "pass"),
     Mutation("a window has its own size", CountAggregateBox._take, "== size:", "== size - 1:"),
     Mutation(
         "windows of tuples advance by their own step",
@@ -328,9 +334,9 @@ COUNTING = [
     Mutation(
         "a window's time is that of its last tuple", CountAggregateBox._take, "tuples[-1].stime", "tuples[0].stime"
     ),
-    Mutation("a window hashes its first tuple", CountAggregateBox._take, "[*tuples[0].identity_parts, *", "[*"),
-    Mutation("a window hashes its last tuple", CountAggregateBox._take, ", *tuples[-1].identity_parts]", "]"),
-    Mutation("counting is a kind of its own", CountAggregateBox._take, '"count"', '"window"'),
+    Mutation("a window hashes its first tuple", CountAggregateBox._summary, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", CountAggregateBox._summary, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", CountAggregateBox._summary, '"count"', '"window"'),
     Mutation(
         "an Aggregate that counts promises the watermark",
         CountAggregateBox.promises,
@@ -455,7 +461,12 @@ SLIDING = [
     ),
     Mutation("a Resample hashes the first", ResampleBox._resampled, "each.identity_parts", "[]"),
     Mutation("a Resample is a kind of its own", ResampleBox._resampled, '"resample"', '"latest"'),
-    Mutation("NULL has no value", ResampleBox._value, "if other.values[name] is not None", "if True"),
+    Mutation(
+        "NULL has no value",
+        ResampleBox._value,
+        "if other.values[name] is not None",
+        "if other.values[name] is not None or self._box.how == 'previous'",
+    ),
     Mutation("what is there at the time is not between", _between, "before[0][0] == time", "False"),
     Mutation("a line is straight", _between, "(time - first) / (last - first)", "0.5"),
     Mutation(
@@ -478,4 +489,21 @@ SLIDING = [
     ),
     Mutation("a Resample holds back its distance", ResampleBox.promises, "+ 1 - waits_us", "+ 1"),
     Mutation("a Resample waits for its distance", ResampleBox._reach, "<= time_us", "<= time_us + 1_000_000"),
+    Mutation(
+        "what sorts before leaves along",
+        WSortBox._reach,
+        "if self._place(each) <= self._left",
+        "if each is self._buffer[0]",
+    ),
+    Mutation("a timeout lets leave at its end", WSortBox._reach, "<= time_us", "< time_us"),
+    Mutation("what leaves has the time of the release", WSortBox._reach, "stime=release", "stime=each.stime"),
+    Mutation("what sorts before the last that left is late", WSortBox._take, "self._left is not None and", "False and"),
+    Mutation("NULL sorts first", WSortBox._place, "value is not None,", "value is None,"),
+    Mutation(
+        "equal ones are in canonical order", WSortBox._place, "each.stime, each.origin", "-each.stime, each.origin"
+    ),
+    Mutation(
+        "columns sort in their order", WSortBox._place, "for name in self._by]", "for name in reversed(self._by)]"
+    ),
+    Mutation("a WSort promises the watermark", WSortBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
 ]

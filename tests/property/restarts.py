@@ -69,6 +69,7 @@ def every_box(*, long: bool) -> Diagram:
         a.slide(_MADE_OF, by="k", rows=3, name="slide"),
         a.slide(_MADE_OF, by="k", window="2s", every_rows=3, name="slide_every"),
         a.xsection(_MADE_OF, by="k", window="2s", every="1s", name="xsection"),
+        a.wsort("v", timeout="1s", name="wsort")[0],
         a.dedup("k", horizon="3s", name="dedup"),
     ]
     if long:

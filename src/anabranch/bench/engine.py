@@ -26,6 +26,7 @@ from typing import Final
 
 import numpy as np
 
+from anabranch.bench.bench import Bench
 from anabranch.bench.fresh import Fresh, FreshNode, FreshPlain
 from anabranch.bench.processes import ALL, JVM, PYTHON, cpu_seconds
 from anabranch.bench.report import Bound, Report, Result
@@ -87,14 +88,9 @@ class Flow:
     latencies_ms: np.ndarray
 
 
-class EngineBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
+class EngineBench(Bench[Plan]):
     def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
+        super().__init__(plan, directory, say, check)
         self._sides = 0
 
     def run(self, report: Report) -> None:

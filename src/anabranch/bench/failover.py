@@ -13,13 +13,13 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
 import numpy as np
 
 from anabranch.bench.arrivals import SECOND_US, Came, accounted, largest_gap_us, normal_again_us, now_us
+from anabranch.bench.bench import Bench
 from anabranch.bench.report import Bound, Report, Result
 from anabranch.bench.steady import expected
 from anabranch.bench.ways import Deployed, PlainFiles, Way
@@ -95,15 +95,7 @@ class Outcome:
         }
 
 
-class FailoverBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
-    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
-
+class FailoverBench(Bench[Plan]):
     def run(self, report: Report) -> None:
         ways: list[Way] = [
             PlainFiles(self._directory / "plain", self._check),

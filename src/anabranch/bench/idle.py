@@ -15,7 +15,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from anabranch.bench.bench import Bench
 from anabranch.bench.processes import ALL, JVM, PYTHON, ROOT, WORKERS, cpu_seconds, free_ports, memory_bytes, threads
 from anabranch.bench.report import Bound, Report, Result
 from anabranch.bench.steady import Flow
@@ -79,15 +80,7 @@ Costs = dict[str, Cost]
 """By host."""
 
 
-class IdleBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
-    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
-
+class IdleBench(Bench[Plan]):
     def run(self, report: Report) -> None:
         at_rest, with_rows = self._hosts("one stage", window_sum(stamped=False))
         report.add(*host_results("entry point with two peers", *map(_busiest_entry, (at_rest, with_rows))))

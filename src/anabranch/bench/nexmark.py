@@ -24,6 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from anabranch import limits
+from anabranch.bench.bench import Bench
 from anabranch.bench.nexmark_batch import BATCH, Batch
 from anabranch.bench.nexmark_plain import PLAIN
 from anabranch.bench.processes import free_ports
@@ -77,15 +78,7 @@ FULL: Final = Plan(events=1_000_000, warm_events=100_000, racing=("q1", "q5", "q
 QUICK: Final = Plan(events=20_000, warm_events=0, racing=(), conf=QUICK_CONF)
 
 
-class NexmarkBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
-    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
-
+class NexmarkBench(Bench[Plan]):
     def run(self, report: Report) -> None:
         self._say(f"making {self._plan.events:,} events")
         events = Events(self._plan.events)

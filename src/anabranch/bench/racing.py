@@ -11,14 +11,13 @@ from __future__ import annotations
 import random
 import shutil
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final, Literal
 
 import numpy as np
 
 from anabranch.bench.arrivals import SECOND_US, now_us
+from anabranch.bench.bench import Bench
 from anabranch.bench.report import Bound, Report, Result
 from anabranch.bench.ways import COPIES, Deployed
 from anabranch.model.links import Delay, Heal
@@ -103,15 +102,7 @@ class Outcome:
         }
 
 
-class RacingBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
-    def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
-
+class RacingBench(Bench[Plan]):
     def run(self, report: Report) -> None:
         one, two = (
             self._measure(Deployed(name, copies, self._directory / str(copies), self._check, links=True))

@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
+from anabranch.bench.bench import Bench
 from anabranch.bench.fresh import FIRST, FreshNode, FreshPlain
 from anabranch.bench.report import Bound, Report, Result
 from anabranch.bench.sides import CONF, Ours, Plain, Side, wait_for_results
@@ -59,14 +60,9 @@ FULL: Final = Plan(rounds=5, warm_rounds=9, cold_rounds=3)
 QUICK: Final = Plan(rounds=1, warm_rounds=2, cold_rounds=1)
 
 
-class StartBench:
-    """One run, in a directory of its own. ``say`` is told what is measured; ``check`` may end it by raising."""
-
+class StartBench(Bench[Plan]):
     def __init__(self, plan: Plan, directory: Path, say: Callable[[str], None], check: Callable[[], None]) -> None:
-        self._plan = plan
-        self._directory = directory
-        self._say = say
-        self._check = check
+        super().__init__(plan, directory, say, check)
         self._starts = 0
         self._workload = next(each for each in workloads() if each.name == "window sum")
 

@@ -1,8 +1,8 @@
 """The command line: one module per verb, which reads arguments, calls the library and prints. No logic.
 
-Exit codes: 0 done (also after SIGTERM and ``--for``), 2 what you wrote or sent must change, 3 whoever runs the node
-must act, 70 a bug, 130 ended by Ctrl-C. Spark, Arrow and Rich are imported inside of the verbs that need them, so that
-``--help``, mistyped options and the Tab key are answered at once.
+Exit codes: 0 done (also a service after SIGTERM and ``--for``), 2 what you wrote or sent must change, 3 whoever runs
+the node must act, 70 a bug, 130 ended by Ctrl-C, 143 a measurement ended by SIGTERM. Spark, Arrow and Rich are imported
+inside of the verbs that need them, so that ``--help``, mistyped options and the Tab key are answered at once.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ import os
 import sys
 from typing import Final
 
-__all__ = ["INTERRUPTED", "main"]
+__all__ = ["INTERRUPTED", "TERMINATED", "main"]
 
 INTERRUPTED: Final = 130
 """What a shell expects of a program that Ctrl-C ended: 128 + SIGINT."""
+
+TERMINATED: Final = 143
+"""The same for SIGTERM: 128 + SIGTERM."""
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NoReturn, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -17,6 +17,7 @@ from anabranch.cli.waiting import Waiting
 from anabranch.errors import ConfigError
 
 if TYPE_CHECKING:
+    from anabranch.bench.bench import Bench
     from anabranch.bench.report import Report
 
 WIDTH: Final = 120
@@ -51,7 +52,8 @@ def engine(
 
     Tells rows per second, milliseconds of a micro-batch at 1000 rows/s, latency, processor time, seconds from command
     to first result, and peak memory with a backlog. Plain Spark reads Parquet files; Anabranch takes pushes over Flight
-    and keeps journal and log. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+    and keeps journal and log. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after
+    SIGTERM.
 
     \b
     Examples:
@@ -73,7 +75,7 @@ def start(quick: _QuickStart = False, json_file: _Json = None) -> None:
 
     A query of one stage, the same killed with SIGKILL and started again on its state, a query of four stages, and one
     more query in a host whose JVM is warm; medians of five rounds, in which both take turns. A full run takes about
-    10 minutes. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+    10 minutes. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -96,7 +98,7 @@ def idle(quick: _QuickIdle = False, json_file: _Json = None) -> None:
     An entry point with two peers, a replica with one stage and one with four, at rest and with ten rows a second; and
     figure 7 of the racing paper whole (examples/planetlab.toml): seven hosts, three Sparks, 16 rows a second. Processor
     time of a host, of its JVM and of Python workers apart. A full run takes about 10 minutes. Exit code 0 if all bounds
-    are kept, 1 if one is missed, 130 after Ctrl-C.
+    are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -115,7 +117,7 @@ def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
     The same filter on the same steady flow of 100 rows/s, made and read here. Tells the largest gap between results
     around a kill -9 beside that of intervals without one, how long it takes until latency is normal, and how many
     results are lost or repeated; medians of five kills. A full run takes about 10 minutes, and at most two Sparks run
-    at a time. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+    at a time. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -134,7 +136,7 @@ def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
 
     The same filter on the same steady flow of 100 rows/s and the same slow periods, with one copy and with two. Tells
     latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 5 minutes.
-    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C.
+    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -171,13 +173,9 @@ def nexmark(
         close_session()
 
 
-class _Bench(Protocol):
-    def run(self, report: Report) -> None: ...
-
-
 def _run(
     name: str,
-    made: Callable[[Path, Callable[[str], None], Callable[[], None]], _Bench],
+    made: Callable[[Path, Callable[[str], None], Callable[[], None]], Bench[Any]],
     quick: bool,
     json_file: Path | None,
     *,
@@ -202,7 +200,7 @@ def _run(
         _tell(report)
     if signals.received is not None:
         typer.echo("stopped: the table is not complete, and nothing was written")
-        raise typer.Exit(signals.exit_code)
+        raise typer.Exit(signals.cut_short_code)
     if json_file is not None:
         report.write(json_file)
     raise typer.Exit(report.exit_code)

@@ -53,8 +53,8 @@ def racing(
     paper. Figure 8 is the latency of a Union and of a Join of which one input is slow. Figure 9 is the latency out of
     the Join when a node is killed, with four techniques: no replication, replication, synchronization by determinants,
     and deterministic order. Tells the numbers, draws both figures, and says of each claim of the paper whether it holds
-    in this run. Takes a quarter of an hour. Exit code 0 if all claims hold, 1 if one does not, 130 after Ctrl-C, which
-    ends all nodes.
+    in this run. Takes a quarter of an hour. Exit code 0 if all claims hold, 1 if one does not, 130 after Ctrl-C, 143
+    after SIGTERM; either ends all nodes.
 
     \b
     Examples:
@@ -73,7 +73,7 @@ def racing(
         found = RacingExperiment(QUICK if quick else FULL, waiting.progress, signals.check).run()
     if signals.received is not None:
         typer.echo("stopped: nothing was written")
-        raise typer.Exit(signals.exit_code)
+        raise typer.Exit(signals.cut_short_code)
     claimed = _judge(found, report)
     _tell(found, claimed)
     _write(found, report, out)

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final
 
-from anabranch.cli import INTERRUPTED
+from anabranch.cli import INTERRUPTED, TERMINATED
 from anabranch.errors import OperatorError
 
 _STOPPING: Final = b"\nstopping; Ctrl-C again ends it at once\n"
@@ -57,7 +57,13 @@ class Signals:
 
     @property
     def exit_code(self) -> int:
+        """Of a service, which runs until it is told to stop."""
         return INTERRUPTED if self.received == signal.SIGINT else 0
+
+    @property
+    def cut_short_code(self) -> int:
+        """Of a measurement, which is not done then: 0 would say that every bound is kept."""
+        return INTERRUPTED if self.received == signal.SIGINT else TERMINATED
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:

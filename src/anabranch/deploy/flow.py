@@ -67,7 +67,7 @@ def cuts(diagram: Diagram, placed: Placement) -> frozenset[Cut]:
 def flow(diagram: Diagram, placed: Placement) -> Flow:
     """The flow of a valid query of which every box is placed."""
     cut = stages(diagram, cuts(diagram, placed))
-    run_on = {stage.name: placed[stage.name] for stage in cut}  # a stage is named after a box that it computes
+    run_on = {stage.name: placed[stage.box] for stage in cut}
     made_on = {source.name: placed[source.name] for source in diagram.sources}
     made_on |= {target.stream: run_on[stage.name] for stage in cut for target in stage.targets}
     return Flow(stages=cut, run_on=run_on, made_on=made_on)

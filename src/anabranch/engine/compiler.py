@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from anabranch.columns import arrow_schema
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
-from anabranch.engine.keepers import apply_dedup
+from anabranch.engine.keepers import apply_dedup, apply_wsort
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
 from anabranch.engine.roots import Finish, Root
 from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
@@ -49,6 +49,7 @@ from anabranch.query.boxes import (
     Summing,
     Tumble,
     Union,
+    WSort,
     XSection,
 )
 from anabranch.query.graph import Stage, Target, all_origins, is_stateful, read_as, stream_of, union_hashes
@@ -164,6 +165,8 @@ class _Compiler:
                     return Root(apply_resample(self._arrow(box.left), self._arrow(box.right), box, self._origins))
                 case Dedup():
                     return Root(apply_dedup(self._arrow(box.input), box))
+                case WSort():
+                    return Root(apply_wsort(self._arrow(box.input), box, self._stage.port))
                 case Source() | Filter() | Map() | Drop() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:

@@ -1,4 +1,4 @@
-"""The connector: the jar by which Spark reads journals, and what Spark is told of the node that has them.
+"""The connector: the jar by which Spark reads journals and writes logs, and what Spark is told of the node behind it.
 
 Its sources are under ``jvm/``. It is compiled before the package is built, so that a user needs no compiler
 (design note 15).
@@ -19,6 +19,9 @@ from anabranch import limits
 JAR: Final = Path(__file__).with_name("connector.jar")
 SOURCE: Final = "anabranch.JournalSource"
 """The format of a journal, for ``spark.readStream``."""
+
+SINK: Final = "anabranch.LogSink"
+"""The format of a stage's log, for ``frame.writeStream``."""
 
 MARK: Final = "_wm"
 """The column that the connector fills: the time of a control row, and NULL on all others. Without it there are none."""

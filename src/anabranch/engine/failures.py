@@ -10,11 +10,13 @@ import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
+from pyspark.errors.exceptions.captured import CapturedException, UnknownException
 from pyspark.logger import PySparkLogger
+from pyspark.sql.streaming import StreamingQuery
 
 from anabranch.engine import jvm
 from anabranch.errors import EngineError
@@ -63,6 +65,22 @@ def _failed_sql(error: Exception) -> str:
         contexts = error.getQueryContext() if isinstance(error, PySparkException) else []
         return str(contexts[0].fragment()) if contexts else ""
     return ""
+
+
+class JavaError(Exception):
+    """One that PySpark has no class for. ``root_cause`` tells what it says."""
+
+    def __init__(self, java_exception: Any) -> None:
+        super().__init__(java_exception)
+        self.java_exception: Final = java_exception
+
+
+def ended_by(query: StreamingQuery) -> Exception | None:
+    """Why a query ended: what PySpark makes of the last of a chain of Java exceptions, where the SQL that failed is."""
+    error: Exception | None = query.exception()
+    while isinstance(error, CapturedException) and error._cause is not None:
+        error = error._cause
+    return JavaError(query._jsq.exception().get()) if isinstance(error, UnknownException) else error
 
 
 def root_cause(error: Exception) -> str:

@@ -25,11 +25,15 @@ def identity_hash(kind: str, box: str, parts: Sequence[TypedColumn]) -> Column:
     return F.xxhash64(*columns)
 
 
-def identity_parts(origins: Origins, prefix: str = "") -> list[TypedColumn]:
-    """The identity of an input tuple whose header columns carry ``prefix``, as parts of a hash."""
+def identity_parts(origins: Origins, prefix: str = "", *, stime_us: Column | None = None) -> list[TypedColumn]:
+    """The identity of an input tuple whose header columns carry ``prefix``, as parts of a hash.
+
+    ``stime_us`` is its stream time in microseconds, where the frame does not have it as it is.
+    """
     names = F.array(*[F.lit(name) for name in origins.names])
     origin = F.element_at(names, F.col(f"{prefix}_origin") + 1)
-    columns = (origin, F.unix_micros(f"{prefix}_stime"), F.col(f"{prefix}_tid"))
+    stime_us = F.unix_micros(f"{prefix}_stime") if stime_us is None else stime_us
+    columns = (origin, stime_us, F.col(f"{prefix}_tid"))
     return list(zip(IDENTITY_TYPES, columns, strict=True))
 
 

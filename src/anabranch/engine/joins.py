@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.engine.stateless import data_columns
-from anabranch.engine.watermark import SHIFT, as_event_time
+from anabranch.engine.watermark import SHIFT_US, event_time, shifted
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
 from anabranch.query.boxes import Join
@@ -37,10 +37,13 @@ def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -
     if not equalities:
         left, right = _bucketed(left, right, box.within_us)
         condition &= F.col("_l_bucket") == F.col("_r_bucket")
-    joined = left.join(right, condition, "inner").withColumns({side + STIME: _stime(side) for side in ("_l", "_r")})
-    identities = [*identity_parts(origins, "_l"), *identity_parts(origins, "_r")]
-    return joined.select(
-        F.greatest("_l_stime", "_r_stime").alias(STIME),
+    left_us, right_us = _stime_us("_l"), _stime_us("_r")
+    identities = [
+        *identity_parts(origins, "_l", stime_us=left_us),
+        *identity_parts(origins, "_r", stime_us=right_us),
+    ]
+    return left.join(right, condition, "inner").select(
+        F.timestamp_micros(F.greatest(left_us, right_us)).alias(STIME),
         F.lit(origins.code(box.name)).alias(ORIGIN),
         identity_hash("join", box.name, identities).alias(TID),
         *[quote(name) for name in (*left_names, *right_names)],
@@ -49,17 +52,17 @@ def apply_join(left: DataFrame, right: DataFrame, box: Join, origins: Origins) -
 
 def _side(frame: DataFrame, side: str) -> DataFrame:
     """One input with its header renamed and its event time shifted."""
-    renamed = frame.select(
-        (F.col(STIME) + F.expr(SHIFT)).alias(side + _TIME),
+    return frame.select(
+        event_time(shifted(F.col(STIME)), side + _TIME),
         F.col(ORIGIN).alias(side + ORIGIN),
         F.col(TID).alias(side + TID),
         *[F.col(quote(name)) for name in data_columns(frame)],
     )
-    return as_event_time(renamed, F.col(side + _TIME), side + _TIME)
 
 
-def _stime(side: str) -> Column:
-    return F.col(side + _TIME) - F.expr(SHIFT)
+def _stime_us(side: str) -> Column:
+    """The stream time of one side again."""
+    return F.unix_micros(side + _TIME) - F.lit(SHIFT_US)
 
 
 def _within(within_us: int) -> Column:

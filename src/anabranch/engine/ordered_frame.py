@@ -15,7 +15,7 @@ from anabranch.engine.hashing import TypedColumn, identity_hash
 from anabranch.engine.ordered import OrderedBox
 from anabranch.engine.packing import EARLIEST, GROUP, PACKED, ROWS, SHARD, pack, unpack
 from anabranch.engine.shards import MADE, OrderedRows
-from anabranch.engine.watermark import SHIFT, as_event_time
+from anabranch.engine.watermark import as_event_time, shifted
 from anabranch.limits import WINDOW_SHARDS
 from anabranch.query.sql import quote
 
@@ -37,7 +37,7 @@ def in_order(
     rows = frame.select(*hashes, *[quote(column) for column in frame.columns if column not in without])
     sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
     packed = sharded.mapInArrow(pack, PACKED)
-    timed = as_event_time(packed, F.col(EARLIEST) + F.expr(SHIFT), EARLIEST).select(SHARD, EARLIEST, ROWS)
+    timed = as_event_time(packed, shifted(F.col(EARLIEST)), EARLIEST).select(SHARD, EARLIEST, ROWS)
     worked = timed.groupBy(SHARD).transformWithStateInPandas(
         OrderedRows(box), MADE, outputMode="append", timeMode="EventTime"
     )

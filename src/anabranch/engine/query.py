@@ -1,14 +1,15 @@
 """One streaming query of Spark on one checkpoint: what a stage and a feed have in common.
 
-Spark calls back with each micro-batch on a thread of its own, and buries what that raises in a page of Java; here it is
-kept. What becomes of a batch, and which checkpoint is right, is decided by whoever starts the query.
+Its batches go to a sink in the JVM, or Spark calls back with each of them on a thread of its own, and buries what that
+raises in a page of Java; here it is kept. What becomes of a batch, and which checkpoint is right, is decided by whoever
+starts the query.
 
 The JVM may be gone, or about to go, whenever it is asked. Then the query has ended, and that is all there is to say.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,9 +17,10 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from anabranch.engine.checkpoint import location
+from anabranch.engine.failures import ended_by
 from anabranch.errors import EngineError
 
 OnBatch = Callable[[DataFrame, int], None]
@@ -36,7 +38,6 @@ class CheckpointedQuery:
         self._raised: Exception | None = None
 
     def start(self, frame: DataFrame, on_batch: OnBatch) -> None:
-        self._raised = None
 
         def keep_what_is_raised(batch: DataFrame, batch_id: int) -> None:
             try:
@@ -45,9 +46,17 @@ class CheckpointedQuery:
                 self._raised = error
                 raise
 
+        self._start(frame.writeStream.foreachBatch(keep_what_is_raised))
+
+    def start_into(self, frame: DataFrame, sink: str, options: Mapping[str, str]) -> None:
+        """``sink`` is a format of Spark."""
+        self._start(frame.writeStream.format(sink).options(**options))
+
+    def _start(self, writer: DataStreamWriter) -> None:
+        self._raised = None
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         self.session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
-        writer = frame.writeStream.foreachBatch(keep_what_is_raised).outputMode("append")
+        writer = writer.outputMode("append")
         self.handle = writer.option("checkpointLocation", location(self.checkpoint)).start()
 
     def stop(self) -> None:
@@ -67,5 +76,5 @@ class CheckpointedQuery:
         if self.handle is None or self.running:
             return None
         with suppress(Py4JError, OSError):
-            return self._raised or self.handle.exception()
+            return self._raised or ended_by(self.handle)
         return EngineError("Spark does not answer.")

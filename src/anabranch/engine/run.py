@@ -1,8 +1,12 @@
 """A run: one stage as one Spark query, from its checkpoint on.
 
-Spark calls back with every micro-batch, empty ones included. The batch becomes Arrow tables, one per target,
-and goes to the sink with the ranges it read and the watermark it ran with; when the sink returns, the batch is durable
-and Spark may commit it. What the sink does is the node's business.
+Spark's JVM hands every micro-batch to the node, empty ones included, by the sink of the connector (``jvm/``), over the
+socket by which it reads journals. Here the batch becomes Arrow tables, one per target, and goes to the node's sink with
+the ranges it read and the watermark it ran with; when the sink returns, the batch is durable and Spark may commit it.
+What the sink does is the node's business.
+
+No Python runs in a batch. Only a stage whose windows are summed up when the batch is there has Spark call back for
+that, and its rows then take the same way.
 """
 
 from __future__ import annotations
@@ -30,7 +34,7 @@ from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
-from anabranch.engine.connector import MARK, SOURCE, JournalHost
+from anabranch.engine.connector import MARK, SINK, SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
@@ -117,7 +121,11 @@ class StageRun:
         self._diagram = diagram
         self._checkpoint = checkpoint
         self._query = CheckpointedQuery(session, checkpoint, pool=stage.name)
+        self._journals = journals
         self._sink: Sink | None = None
+        self._life = 0
+        self._last: tuple[int, Mapping[str, int]] | None = None
+        """The last batch that was handed over, and where it ended."""
         self._plan_checked = self._state_checked = False
         self._batches = 0
         self._batch_ms = 0.0
@@ -144,13 +152,19 @@ class StageRun:
         with told_in_short(f"compile stage {stage.name}"):
             self.compiled: CompiledStage = compile_stage(diagram, stage, journal)
 
-    def start(self, sink: Sink, logged: int | None) -> None:
-        """Starts the query where the log ends: after batch ``logged``, or at the beginning."""
+    def start(self, sink: Sink, logged: int | None, *, life: int) -> None:
+        """Starts the query where the log ends: after batch ``logged``, or at the beginning. Its batches say by which
+        life of the stage they were made."""
         self._sink = sink
+        self._life = life
         self._plan_checked = self._state_checked = False
+        self._last = None
         spark_checkpoint.roll_back(self._checkpoint, logged)
         with told_in_short(f"start stage {self.compiled.stage.name}"):
-            self._query.start(self.compiled.frame, self._hand_over)
+            if self.compiled.finish is None:
+                self._query.start_into(self.compiled.frame, SINK, self._log_options())
+            else:
+                self._query.start(self.compiled.frame, self._finish)
 
     def has_open_batch(self) -> bool:
         """Whether a batch is under way that Spark has not committed."""
@@ -176,21 +190,23 @@ class StageRun:
     def statistics(self) -> dict[str, Any]:
         return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
 
-    def _hand_over(self, frame: DataFrame, batch_id: int) -> None:
+    def hand_over(self, batch_id: int, table: pa.Table, *, lineage: str, dropped: int, took_s: float) -> None:
+        """A batch has come, made in so many seconds; returns when the sink has it.
+
+        ``dropped`` is what Spark dropped as late in the batch before.
+        """
         started = time.perf_counter()
         failpoints.reach("stage.offsets_written")
-        self._check_spark()
-        made = frame if self.compiled.finish is None else self.compiled.finish(frame)
-        table = made.toArrow()  # the one action: it runs the whole batch, state and all, also when it is empty
+        check(dropped == 0, f"Spark dropped {dropped} rows of stage {self.compiled.stage.name} as late.")
+        self._check_plan()
         if not self._state_checked:
             spark_checkpoint.check_state_is_shared(self._checkpoint)
             self._state_checked = True
         now = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
-        before = spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends if batch_id else {}
         batch = StageBatch(
-            lineage=spark_checkpoint.lineage(self._checkpoint),
+            lineage=lineage,
             batch_id=batch_id,
-            starts=before,
+            starts=self._ends_before(batch_id),
             ends=now.ends,
             watermark_us=now.watermark_us,
             tables=split(table, self.compiled.chains),
@@ -198,24 +214,38 @@ class StageRun:
         spark_checkpoint.make_durable(self._checkpoint)
         assert self._sink is not None
         self._sink(batch)
+        self._last = batch_id, now.ends
         self._batches += 1
-        self._batch_ms = (time.perf_counter() - started) * 1000
+        self._batch_ms = (took_s + time.perf_counter() - started) * 1000
         failpoints.reach("stage.logged")
 
-    def _check_spark(self) -> None:
-        """Two things that Spark does silently when they go wrong, and that would cost rows."""
+    def _ends_before(self, batch_id: int) -> Mapping[str, int]:
+        """Where the batch before this one ended."""
+        if not batch_id:
+            return {}
+        if self._last is not None and self._last[0] == batch_id - 1:
+            return self._last[1]
+        return spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends
+
+    def _log_options(self) -> dict[str, str]:
+        return {**self._journals.options(), "stage": self.compiled.stage.name, "life": str(self._life)}
+
+    def _finish(self, frame: DataFrame, batch_id: int) -> None:
+        """What a stream of Spark cannot do with the rows of a batch, and their way to the node."""
+        assert self.compiled.finish is not None
+        batch = {"batch": str(batch_id), "query": spark_checkpoint.lineage(self._checkpoint)}
+        made = self.compiled.finish(frame)  # one action: it runs the whole batch, state and all, also when it is empty
+        made.write.format(SINK).options(**self._log_options(), **batch).mode("append").save()
+
+    def _check_plan(self) -> None:
+        """Spark is silent when a filter slips below a watermark, and that would cost rows."""
         query = self._query.handle
-        if query is None:  # the first batch may come before start() returns
+        if query is None or self._plan_checked:  # the first batch may come before start() returns
             return
-        progress = query.lastProgress
-        if progress is not None:
-            dropped = sum(operator.numRowsDroppedByWatermark for operator in progress.stateOperators)
-            check(dropped == 0, f"Spark dropped {dropped} rows of stage {self.compiled.stage.name} as late.")
-        if not self._plan_checked:
+        name = self.compiled.stage.name
+        with told_in_short(f"show the plan of stage {name}"):
             execution = query._jsq.streamingQuery().lastExecution()
             if execution is not None:
                 plan = execution.optimizedPlan()
-                check(
-                    control_rows_pass(plan), f"A filter stands below a watermark of stage {self.compiled.stage.name}."
-                )
+                check(control_rows_pass(plan), f"A filter stands below a watermark of stage {name}.")
                 self._plan_checked = not has_empty_journal(plan)

@@ -18,12 +18,13 @@ from pyspark.sql import functions as F
 from anabranch.engine.connector import MARK
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.times import MS
 from anabranch.query.sql import quote
 
 EVENT_TIME: Final = "spark.watermarkDelayMs"
 """The metadata key by which Spark's stateful operators find the event time."""
 
-SHIFT: Final = "INTERVAL '1' MILLISECOND"
+SHIFT_US: Final = MS
 """How much later than stream time the event time is that raw times are compared with: Spark drops a row whose time
 equals the watermark, while a punctuation p still allows a tuple at p."""
 
@@ -56,10 +57,20 @@ def _identity(journal: DataFrame) -> list[Column]:
     return [F.col(n) if n in journal.columns else F.lit(0).cast(type_).alias(n) for n, type_ in types.items()]
 
 
+def shifted(time: Column) -> Column:
+    """The event time for a stream time. By numbers: Spark adds an interval by way of a calendar, for each row anew."""
+    return F.timestamp_micros(F.unix_micros(time) + F.lit(SHIFT_US))
+
+
+def event_time(time: Column, name: str) -> Column:
+    """``time`` as the event time of the stateful box above it."""
+    return time.alias(name, metadata={EVENT_TIME: 0})
+
+
 def as_event_time(frame: DataFrame, time: Column, name: str) -> DataFrame:
     """The frame with ``time`` as the event time of the stateful box above it, under ``name``."""
     others = [F.col(f"`{column}`") for column in frame.columns if column != name]
-    return frame.select(time.alias(name, metadata={EVENT_TIME: 0}), *others)
+    return frame.select(event_time(time, name), *others)
 
 
 def control_rows_pass(plan: Any) -> bool:

@@ -49,7 +49,7 @@ def apply_session(frame: DataFrame, box: Session, origins: Origins, scales: Scal
     """Sessions of Spark, which are one if the next begins when the last ends, and are closed by a watermark that is
     there. A tuple at the watermark may still come. So event times are a microsecond late, and gaps as much shorter:
     then a tuple that comes when the gap is over is not in the session, whether that was closed before or not."""
-    late = F.col(STIME) + F.expr("INTERVAL '0.000001' SECOND")
+    late = F.timestamp_micros(F.unix_micros(STIME) + 1)
     names = spelled(frame, box.by)
     keys = [F.col(quote(name)) for name in names]
     items = aggregate_columns(frame, box, scales)

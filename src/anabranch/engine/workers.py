@@ -2,7 +2,7 @@
 
 Spark gives its workers a path that begins with an archive of PySpark's sources, for machines that have none. Python
 keeps no compiled code of what is in an archive: every process compiles PySpark anew, which takes two thirds of its
-start. Only windows of tuples have Python workers.
+start. Only boxes that work in order have Python workers.
 """
 
 from __future__ import annotations

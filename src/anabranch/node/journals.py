@@ -1,4 +1,4 @@
-"""The journals of this node, as Spark's stages read them.
+"""The journals of this node, as Spark's stages read them, and the way of their batches into the logs.
 
 A range goes out as it is stored where Spark needs all of it: the bytes of a segment are an Arrow message already, and
 nothing of it is looked at. Where a stage needs few of the columns or few of the rows, the rest is cut away here. Either
@@ -21,7 +21,7 @@ from anabranch.node.stages import StageRunner
 from anabranch.node.streams import Streams
 from anabranch.storage.codec import encode_rows, stored_schema
 from anabranch.storage.log import Log, Segment
-from anabranch.transport.journals import Body, Control, JournalRequest, Rows
+from anabranch.transport.journals import Body, Control, JournalRequest, MadeBatch, Rows
 
 
 class Journals:
@@ -35,8 +35,8 @@ class Journals:
         self._origins: Final = origins
 
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        runner = self._runners.get(stage)
-        if runner is None or stream not in runner.stage.inputs:
+        runner = self._runner(stage)
+        if stream not in runner.stage.inputs:
             raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
         if runner.punctuation_is_pending():
             failpoints.reach("stage.punctuation_pending")
@@ -47,6 +47,18 @@ class Journals:
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         return read_range(self._streams.find(request.stream)[1], self._origins(request.stream), request)
+
+    def wait_room(self, stage: str, life: int, seconds: float) -> bool:
+        return self._runner(stage).wait_room(life, seconds)
+
+    def log(self, batch: MadeBatch) -> None:
+        self._runner(batch.stage).take(batch)
+
+    def _runner(self, stage: str) -> StageRunner:
+        runner = self._runners.get(stage)
+        if runner is None:
+            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark asks this.")
+        return runner
 
 
 def cuts(log: Log, after_seq: int, to_seq: int, at_most: int) -> list[int]:

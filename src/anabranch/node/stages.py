@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -32,6 +31,7 @@ from anabranch.query.graph import Stage, is_stateful, outputs_behind
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Appended, BatchRecord
+from anabranch.transport.journals import MadeBatch
 
 if TYPE_CHECKING:
     from anabranch.engine.run import StageBatch, StageRun
@@ -118,7 +118,7 @@ class StageRunner:
         self._asking = threading.Lock()
         self._held_s = 0.0
         self._logging = threading.Lock()
-        self._life = self._logged_life = 0
+        self._life = 0
         self._has_run = False
         self._starts = 0
         self._news = threading.Event()
@@ -140,7 +140,7 @@ class StageRunner:
             self._starts += 1
         self._news.set()
         last = self.store.last_batch()
-        self._run.start(partial(self._log_batch, life), None if last is None else last.batch_id)
+        self._run.start(self._log, None if last is None else last.batch_id, life=life)
 
     def renew(self, run: StageRun) -> None:
         """Another Spark, which is to go on with the stage; ``start`` comes next. That the last one died was no failure
@@ -235,25 +235,26 @@ class StageRunner:
 
     # --- one batch -------------------------------------------------------------------------------------------------
 
-    def _log_batch(self, life: int, batch: StageBatch) -> None:
+    def take(self, made: MadeBatch) -> None:
+        """A batch of Spark; returns when it is durable."""
         with self._logging:
-            self._logged_life = life
-            self._check_life()
+            self._check_life(made.life)
             try:
-                self._log(batch)
-            except AnabranchError as error:  # Spark wraps what its callback raises; the supervisor wants the original
+                self._run.hand_over(
+                    made.batch_id, made.table, lineage=made.query, dropped=made.dropped, took_s=made.took_s
+                )
+            except AnabranchError as error:  # Spark wraps what its sink raises; the supervisor wants the original
                 self._sink_error = error
                 raise
 
-    def _check_life(self) -> None:
-        if self._logged_life != self._life:
-            raise EngineError(f"A batch of stage {self.stage.name} came from a Spark that is gone.")
+    def _check_life(self, life: int) -> None:
+        if life != self._life:
+            raise EngineError(f"A batch of stage {self.stage.name} came from a Spark query that has ended.")
 
     def _log(self, batch: StageBatch) -> None:
         ranges = {name: (batch.starts.get(name, 0), end) for name, end in batch.ends.items()}
         new = Batch(lineage=batch.lineage, batch_id=batch.batch_id, ranges=ranges)
         if decide(self.stage.name, self._last_batch(), new) is Decision.APPEND:
-            self._wait_room()
             self._append(batch, new)
         self.acknowledged = batch.starts  # what this batch starts after, Spark has committed
         self._ends = batch.ends
@@ -294,13 +295,20 @@ class StageRunner:
         ranges = {name: (start, end) for name, (start, end) in json.loads(record.ranges).items()}
         return Batch(lineage=record.lineage, batch_id=record.batch_id, ranges=ranges)
 
-    def _wait_room(self) -> None:
-        """Back-pressure: a full output log holds the batch, and so the journals, and so the entry points."""
+    def wait_room(self, life: int, seconds: float) -> bool:
+        """Back-pressure: a full output log holds the batch, and so the journals, and so the entry points.
+
+        False if there is no room after so long; then Spark hears that it has to wait on.
+        """
+        deadline = time.monotonic() + seconds
         while any(log.is_full() for log in self.store.logs.values()):
-            self._check_life()
+            self._check_life(life)
             if self._stopping():
                 raise EngineError(f"Stage {self.stage.name} was stopped while it waited for room in its log.")
+            if time.monotonic() > deadline:
+                return False
             time.sleep(0.05)
+        return True
 
     # --- looking in ------------------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ from anabranch.query.boxes import (
     Source,
     Tumble,
     Union,
+    WSort,
     XSection,
 )
 from anabranch.query.builder import Query, Stream
@@ -60,6 +61,7 @@ __all__ = [
     "Target",
     "Tumble",
     "Union",
+    "WSort",
     "XSection",
     "all_origins",
     "as_mermaid",

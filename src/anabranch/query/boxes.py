@@ -7,6 +7,7 @@ here checks anything: ``validate`` does, so that a diagram with ten mistakes can
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from anabranch.model.names import OWNED_LANE, lane_origin
 from anabranch.query.connectors import Feed, Writer
@@ -120,8 +121,9 @@ class Aggregate:
     """One tuple per group and window that is over: windows of time, or of a number of the group's tuples.
 
     A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
-    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. ``scale`` is
-    how many digits after the point its exact sums have (``floats``).
+    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. With
+    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. ``scale`` is how many
+    digits after the point its exact sums have (``floats``).
     """
 
     name: str
@@ -132,6 +134,7 @@ class Aggregate:
     every_us: int | None = None
     rows: int | None = None
     every_rows: int | None = None
+    timeout_us: int | None = None
     scale: int | None = None
 
     @property
@@ -314,13 +317,33 @@ class Dedup:
         return (self.input,)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WSort:
+    """Tuples in the order of the columns ``by``, as far as ``timeout`` lets them wait for each other.
+
+    A tuple leaves no later than ``timeout`` after its own time, with all that sort before it, and has the time of that
+    release. One that comes when another that sorts after it has left goes to port 1.
+    """
+
+    name: str
+    input: Arrow
+    by: tuple[str, ...]
+    timeout_us: int
+
+    ports: ClassVar[int] = 2
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
 Step = Filter | Map | Drop
 """Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
 
 Maker = Join | Latest | Resample | Aggregate | Session | Tumble | Slide | XSection
 """Boxes that hold state and make new tuples, of which they are the origin."""
 
-Keeper = Dedup
+Keeper = Dedup | WSort
 """Boxes that hold state and let tuples through with their identity."""
 
 Stateful = Maker | Keeper

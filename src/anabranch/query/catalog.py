@@ -23,10 +23,11 @@ from anabranch.query.boxes import (
     Source,
     Tumble,
     Union,
+    WSort,
     XSection,
 )
 from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
-from anabranch.query.kinds.keepers import DEDUP
+from anabranch.query.kinds.keepers import DEDUP, WSORT
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
@@ -49,6 +50,7 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         LATEST,
         RESAMPLE,
         DEDUP,
+        WSORT,
     )
 }
 """By what the text form calls them."""
@@ -84,6 +86,8 @@ def kind(box: Box) -> Kind[Any]:
             return RESAMPLE
         case Dedup():
             return DEDUP
+        case WSort():
+            return WSORT
         case _:
             assert_never(box)
 

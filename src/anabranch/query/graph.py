@@ -20,7 +20,7 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Stateful, Step, Union
+from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Stateful, Step, Union, WSort
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,8 @@ Cut = tuple[Arrow, str]
 class Stage:
     """One Spark query: the box it is named after, the streams it reads and the streams it writes.
 
-    ``port`` is the output of the root that the stage works on. It is 0 but where a cut arrow of a Filter is read.
+    ``port`` is the output of the root that the stage works on. It is 0 but where a cut arrow of a Filter is read, or
+    for the further outputs of a box that holds state: each that is used has a stage of its own, called ``box.1``.
     """
 
     name: str
@@ -50,6 +51,11 @@ class Stage:
     port: int = 0
 
     @property
+    def box(self) -> str:
+        """The box that it is named after, and runs where that is placed."""
+        return self.name.partition(".")[0]
+
+    @property
     def reads_root(self) -> bool:
         """Whether the root's tuples come from elsewhere: the stage computes only what hangs on it."""
         return internal_stream(str(Arrow(self.root, self.port))) in self.inputs
@@ -57,7 +63,7 @@ class Stage:
 
 def ports(box: Box) -> int:
     """How many outputs a box has."""
-    return box.ports if isinstance(box, Filter) else 1
+    return box.ports if isinstance(box, Filter | WSort) else 1
 
 
 def order(diagram: Diagram) -> tuple[Box, ...]:
@@ -195,6 +201,10 @@ class _Root:
     name: str
     arrow: Arrow
 
+    @property
+    def stage(self) -> str:
+        return str(self.arrow) if self.name == self.arrow.box else self.name
+
 
 class _Cutting:
     """One diagram, cut into stages."""
@@ -209,14 +219,14 @@ class _Cutting:
         for stream, arrow in self._wanted():
             root, path = self._way_to(arrow)
             hanging.setdefault(root, []).append(Target(stream=stream, path=path, arrow=arrow))
-        stateful = [_Root(box.name, Arrow(box.name)) for box in self._diagram.boxes if isinstance(box, Stateful)]
+        stateful = [_Root(arrow.box, arrow) for arrow in self._of_stateful_boxes()]
         rank = {box.name: index for index, box in enumerate(order(self._diagram))}
-        roots = sorted({*hanging, *stateful}, key=lambda root: rank[root.name])
+        roots = sorted({*hanging, *stateful}, key=lambda root: (rank[root.name], root.arrow.port))
         inputs = {root: tuple(self._streams_below(root)) for root in roots}
         read = {stream for streams in inputs.values() for stream in streams}
         return tuple(
             Stage(
-                name=root.name,
+                name=root.stage,
                 root=root.arrow.box,
                 port=root.arrow.port,
                 inputs=inputs[root],
@@ -224,6 +234,15 @@ class _Cutting:
             )
             for root in roots
         )
+
+    def _of_stateful_boxes(self) -> Iterator[Arrow]:
+        """The outputs of boxes that hold state: those that are used, and at least one."""
+        used = {arrow for box in self._diagram.boxes for arrow in box.inputs}
+        used |= {output.input for output in self._diagram.outputs}
+        for box in self._diagram.boxes:
+            if isinstance(box, Stateful):
+                arrows = [Arrow(box.name, port) for port in range(ports(box))]
+                yield from [arrow for arrow in arrows if arrow in used] or arrows[:1]
 
     def _wanted(self) -> Iterator[tuple[str, Arrow]]:
         """The streams that hang on roots: outputs, and cut arrows of boxes that would not be roots by themselves."""
@@ -266,7 +285,7 @@ class _Cutting:
 
     def _internal(self, root: _Root, read: set[str]) -> tuple[Target, ...]:
         """What other stages read of a box that holds state."""
-        stream = internal_stream(root.name)
+        stream = internal_stream(root.stage)
         if not isinstance(self._boxes[root.name], Stateful) or stream not in read:
             return ()
         return (Target(stream=stream, path=(), arrow=root.arrow),)

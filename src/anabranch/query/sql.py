@@ -82,7 +82,7 @@ def parse_list(text: str) -> tuple[Expression, ...]:
     tokens = _tokens(text)
     if not tokens:
         raise ConfigError("There is no expression.", remedy="Write at least one.")
-    return tuple(_parse(text, piece) for piece in _split(tokens, TokenType.COMMA))
+    return tuple(_parse(text, piece) for piece in split_tokens(tokens, TokenType.COMMA))
 
 
 def refusals(expression: Expression, *, aggregates: bool = False) -> Iterator[Refusal]:
@@ -172,7 +172,7 @@ def _tokens(text: str) -> tuple[Token, ...]:
         raise ConfigError(f"`{text}` cannot be read: a quote is not closed.", remedy="Check the quotes.") from error
 
 
-def _split(tokens: Sequence[Token], separator: TokenType) -> list[tuple[Token, ...]]:
+def split_tokens(tokens: Sequence[Token], separator: TokenType) -> list[tuple[Token, ...]]:
     """The tokens between separators that are in no bracket and in no CASE; the AND of a BETWEEN is none."""
     pieces: list[list[Token]] = [[]]
     depth = 0
@@ -284,7 +284,7 @@ def conjuncts(expression: Expression) -> list[Expression]:
         return conjuncts(_slice(expression, tokens[1:-1]))
     if not isinstance(expression.tree, exp.And):
         return [expression]
-    parts = [_slice(expression, piece) for piece in _split(tokens, TokenType.AND)]
+    parts = [_slice(expression, piece) for piece in split_tokens(tokens, TokenType.AND)]
     if [part.tree for part in parts] != list(expression.tree.flatten(unnest=False)):
         return [expression]
     return [conjunct for part in parts for conjunct in conjuncts(part)]
@@ -298,7 +298,7 @@ def _slice(expression: Expression, tokens: Sequence[Token]) -> Expression:
 def _equality(expression: Expression, left: set[str], right: set[str]) -> tuple[str, str] | None:
     if not isinstance(expression.tree, exp.EQ):
         return None
-    pieces = _split(expression.tokens, TokenType.EQ)
+    pieces = split_tokens(expression.tokens, TokenType.EQ)
     if len(pieces) != 2:
         return None
     first, second = (_slice(expression, piece) for piece in pieces)

@@ -14,7 +14,7 @@ from typing import Final
 from sqlglot import Token, TokenType
 
 from anabranch.query.functions import AGGREGATES
-from anabranch.query.sql import QUANTIFIED, parse_expression
+from anabranch.query.sql import QUANTIFIED, parse_expression, split_tokens
 
 SUMMATIONS: Final = frozenset({"sum", "avg", "mean"})
 """The aggregates whose result is a sum, or a sum by a number: these can be computed exactly."""
@@ -58,21 +58,51 @@ def with_summations(sql: str, replaced: Callable[[Summation], str | None]) -> st
     return "".join([*pieces, sql[done:]])
 
 
-def with_condition(sql: str, condition: str) -> str:
-    """The expression with all its aggregates over only those rows for which the condition holds, too."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """An aggregate of an expression, from character ``start`` up to ``end``, with its FILTER clause; ``closed`` is the
+    end of its bracket."""
+
+    function: str
+    arguments: tuple[str, ...]
+    condition: str | None
+    start: int
+    closed: int
+    end: int
+
+
+def calls(sql: str) -> Iterator[Call]:
+    """All aggregates of an expression, in the order of its text. None lies in another."""
     tokens = parse_expression(sql).tokens
-    pieces: list[str] = []
-    done = place = 0
+    place = 0
     while place < len(tokens):
         is_call = tokens[place].text.lower() in AGGREGATES and _opens(tokens, place + 1)
         if not is_call or (place and tokens[place - 1].token_type in QUANTIFIED):
             place += 1
             continue
         last = _closing(tokens, place + 1)
-        said, end = _condition(sql, tokens, last)
-        both = condition if said is None else f"({said}) AND {condition}"
-        pieces += [sql[done : tokens[last].end + 1], f" FILTER (WHERE {both})"]
-        done, place = tokens[end].end + 1, end + 1
+        condition, end = _condition(sql, tokens, last)
+        yield Call(
+            function=tokens[place].text.lower(),
+            arguments=tuple(
+                _text(sql, each) for each in split_tokens(tokens[place + 2 : last], TokenType.COMMA) if each
+            ),
+            condition=condition,
+            start=tokens[place].start,
+            closed=tokens[last].end + 1,
+            end=tokens[end].end + 1,
+        )
+        place = end + 1
+
+
+def with_condition(sql: str, condition: str) -> str:
+    """The expression with all its aggregates over only those rows for which the condition holds, too."""
+    pieces: list[str] = []
+    done = 0
+    for call in calls(sql):
+        both = condition if call.condition is None else f"({call.condition}) AND {condition}"
+        pieces += [sql[done : call.closed], f" FILTER (WHERE {both})"]
+        done = call.end
     return "".join([*pieces, sql[done:]])
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from anabranch.errors import check
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Source, Stateful
-from anabranch.query.graph import order
+from anabranch.query.graph import order, ports
 from anabranch.reference.box import Emitted, Promises
 from anabranch.reference.network import make_boxes, readers
 from anabranch.reference.tuples import Tuple
@@ -62,6 +62,7 @@ class ReferenceRun:
         }
 
     def _streams(self) -> dict[str, Arrow]:
-        made = (box.name for box in self._diagram.boxes if isinstance(box, Stateful))
+        made = [box for box in self._diagram.boxes if isinstance(box, Stateful)]
+        arrows = [Arrow(box.name, port) for box in made for port in range(ports(box))]
         outputs = {output.name: output.input for output in self._diagram.outputs}
-        return outputs | {internal_stream(name): Arrow(name) for name in made}
+        return outputs | {internal_stream(str(arrow)): arrow for arrow in arrows}

@@ -9,7 +9,7 @@ from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
-from anabranch.reference.ordered import DedupBox
+from anabranch.reference.ordered import DedupBox, WSortBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
 
@@ -60,6 +60,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return ResampleBox(box, below[0], below[1], reached)
         case boxes.Dedup():
             return DedupBox(box, below[0], reached[0])
+        case boxes.WSort():
+            return WSortBox(box, below[0], reached[0])
         case boxes.Source():
             raise TypeError("a source has no box: its tuples are given")
         case _:

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cmp_to_key
+from typing import Any
 
 from anabranch.query import boxes
 from anabranch.reference.box import Columns, Emitted, Group, Groups, Promises, ReferenceBox
+from anabranch.reference.expressions import compare
 from anabranch.reference.tuples import Tuple
 
 
@@ -80,4 +83,48 @@ class DedupBox(OrderedBox):
 
     def promises(self) -> Promises:
         """All before the watermark have passed or not, so the next one that passes is at or after it."""
+        return dict.fromkeys(self._promised[0], self.watermark_us)
+
+
+class WSortBox(OrderedBox):
+    """Tuples wait for those that sort before them; the one that has waited longest takes all these along."""
+
+    def __init__(self, box: boxes.WSort, columns: Columns, origins: Iterable[str]) -> None:
+        super().__init__([origins])
+        self.columns = columns
+        spelled = {name.lower(): name for name in columns}
+        self._by = [spelled[name.lower()] for name in box.by]
+        self._timeout_us = box.timeout_us
+        self._buffer: list[Tuple] = []
+        self._left: tuple[object, ...] | None = None
+        self._late: list[Tuple] = []
+
+    def _place(self, each: Tuple) -> tuple[Any, ...]:
+        """NULL comes first; equal ones in canonical order."""
+        values = [each.values[name] for name in self._by]
+        keys = [(value is not None, 0 if value is None else cmp_to_key(compare)(value)) for value in values]
+        return *keys, each.stime, each.origin, each.tid
+
+    def _take(self, port: int, each: Tuple) -> Iterable[Tuple]:
+        if self._left is not None and self._place(each) < self._left:
+            self._late.append(each)
+        else:
+            self._buffer.append(each)
+        return ()
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        while self._buffer and (release := self._buffer[0].stime + self._timeout_us) <= time_us:
+            self._left = self._place(self._buffer[0])
+            leaving = [each for each in self._buffer if self._place(each) <= self._left]
+            self._buffer = [each for each in self._buffer if self._place(each) > self._left]
+            for each in sorted(leaving, key=self._place):
+                yield Tuple(origin=each.origin, stime=release, tid=each.tid, values=each.values)
+
+    def close(self, watermark_us: int) -> Emitted:
+        made = super().close(watermark_us)
+        late, self._late = self._late, []
+        return {**made, 1: late}
+
+    def promises(self) -> Promises:
+        """What leaves later leaves after the watermark, and what is late later is at or after it."""
         return dict.fromkeys(self._promised[0], self.watermark_us)

@@ -1,4 +1,4 @@
-"""The journals for Spark's JVM, over a plain socket: frames in both directions, Arrow messages as they are stored.
+"""The journals and the logs for Spark's JVM, over a plain socket: frames in both directions, rows as Arrow messages.
 
 A frame is a letter, a length and a body. A client first shows what this start of the node gave to Spark, its token, and
 by which release of the connector (``jvm/``) it speaks. Then it asks, one question at a time, in JSON:
@@ -6,10 +6,11 @@ by which release of the connector (``jvm/``) it speaks. Then it asks, one questi
     latest   how far the next batch may read; held while there is no news    → NUMBERS (one segment)
     ranges   how a batch is divided among tasks                              → NUMBERS (the cuts)
     read     the rows of a range                                             → SCHEMA, ROWS …, CONTROL, END
+    log      here is what a batch made: SCHEMA, ROWS …, END                  → WAIT …, END when it is durable
 
 Any answer may end with REFUSED and a sentence, also in the middle of a range. Everything is bounded: connections,
-bytes of a question, and every wait. What a client sends can end its own connection, and nothing else. Must not know
-what a journal is: the node behind ``JournalPorts`` does.
+bytes of a question and of a batch, and every wait. What a client sends can end its own connection, and nothing else.
+Must not know what a journal or a log is: the node behind ``JournalPorts`` does.
 """
 
 from __future__ import annotations
@@ -43,12 +44,16 @@ SCHEMA: Final = b"S"
 ROWS: Final = b"R"
 CONTROL: Final = b"C"
 END: Final = b"E"
+WAIT: Final = b"W"
 REFUSED: Final = b"X"
 
 HEAD: Final = struct.Struct(">cI")
 HELLO_BYTES: Final = 4 << 10
 QUESTION_BYTES: Final = 1 << 20
 """A question names columns: some ten thousand of the longest."""
+
+ROWS_BYTES: Final = 1 << 28
+"""One Arrow message of a batch. The connector makes them 16 MiB at most, or one row."""
 
 FLUSH_BYTES: Final = 256 << 10
 FLUSH_FRAMES: Final = 64
@@ -84,6 +89,20 @@ class Control(NamedTuple):
     time_us: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeBatch:
+    """What one micro-batch of a stage made. ``life`` says by which start of its query, and ``query`` is Spark's id of
+    the checkpoint. Spark dropped so many rows as late in the batch before; there must be none."""
+
+    stage: str
+    life: int
+    query: str
+    batch_id: int
+    dropped: int
+    took_s: float
+    table: pa.Table
+
+
 class JournalPorts(Protocol):
     """What a node offers to Spark."""
 
@@ -101,6 +120,14 @@ class JournalPorts(Protocol):
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         """The rows of a range and its control row, and the schema that the messages have: at least the columns that
         are asked for."""
+        ...
+
+    def wait_room(self, stage: str, life: int, seconds: float) -> bool:
+        """Whether a batch of the stage can be logged, after a wait of so long at most."""
+        ...
+
+    def log(self, batch: MadeBatch) -> None:
+        """Returns when the batch is durable. The same batch may come again."""
         ...
 
 
@@ -220,8 +247,12 @@ class JournalServer:
             frames.refuse(failures.internal(error))
 
     def _answer_to(self, message: wire.Message, frames: _Frames) -> None:
+        ask = wire.text(message, "ask")
+        if ask == "log":
+            self._log(message, frames)
+            return
         stream = wire.text(message, "stream")
-        match wire.text(message, "ask"):
+        match ask:
             case "latest":
                 stage, scan = wire.text(message, "stage"), _count(message, "scan")
                 after, max_rows = _count(message, "after"), _count(message, "max_rows")
@@ -232,7 +263,27 @@ class JournalServer:
             case "read":
                 self._send_range(_request(stream, message), frames)
             case other:
-                raise ConfigError(f"Spark asked for {other[:40]!r}.", remedy="It can ask for latest, ranges and read.")
+                raise ConfigError(
+                    f"Spark asked for {other[:40]!r}.", remedy="It can ask for latest, ranges, read and log."
+                )
+
+    def _log(self, message: wire.Message, frames: _Frames) -> None:
+        """Takes all of the batch before anything is said: what is refused is no longer on its way then."""
+        table = _table(frames)
+        batch = MadeBatch(
+            stage=wire.text(message, "stage"),
+            life=_count(message, "life"),
+            query=wire.text(message, "query"),
+            batch_id=_count(message, "batch"),
+            dropped=_count(message, "dropped"),
+            took_s=_count(message, "took_us") / 1_000_000,
+            table=table,
+        )
+        while not self._ports.wait_room(batch.stage, batch.life, limits.NEWS_WAIT_S):
+            frames.add(WAIT, b"")
+            frames.flush()
+        self._ports.log(batch)
+        frames.add(END, b"")
 
     def _send_range(self, request: JournalRequest, frames: _Frames) -> None:
         schema, pieces = self._ports.read(request)
@@ -268,14 +319,27 @@ class _Frames:
     def receive(self, kind: bytes, most: int, wait_s: float) -> bytes | None:
         """The body of the next frame, which must be of this kind; None if none comes. One that is too large, or no
         frame at all, is not read."""
+        frame = self.next((kind,), most, wait_s)
+        return None if frame is None else bytes(frame[1])
+
+    def next(self, kinds: Sequence[bytes], most: int, wait_s: float) -> tuple[bytes, bytearray] | None:
+        """The next frame, which must be one of these."""
         deadline = time.monotonic() + wait_s
         head = self._read(HEAD.size, deadline)
         if head is None:
             return None
         letter, length = HEAD.unpack(head)
-        if letter != kind or length > most:
+        if letter not in kinds or length > most:
             raise _Gone
-        return self._read(length, deadline)
+        body = self._read(length, deadline)
+        return None if body is None else (letter, body)
+
+    def expect(self, kinds: Sequence[bytes]) -> tuple[bytes, bytearray]:
+        """A frame that must come, because what came before says so."""
+        frame = self.next(kinds, ROWS_BYTES, limits.SPARK_STALL_S)
+        if frame is None:
+            raise _Gone
+        return frame
 
     def add(self, kind: bytes, body: Body) -> None:
         view = memoryview(body)
@@ -300,18 +364,19 @@ class _Frames:
         except OSError as error:
             raise _Gone from error
 
-    def _read(self, count: int, deadline: float) -> bytes | None:
-        body = bytearray()
-        while len(body) < count:
+    def _read(self, count: int, deadline: float) -> bytearray | None:
+        body = bytearray(count)
+        left = memoryview(body)
+        while left:
             try:
                 self._wait_at_most(socket.SO_RCVTIMEO, deadline - time.monotonic())
-                piece = self._connection.recv(count - len(body))
+                read = self._connection.recv_into(left)
             except OSError as error:
                 raise _Gone from error
-            if not piece:
+            if not read:
                 return None
-            body += piece
-        return bytes(body)
+            left = left[read:]
+        return body
 
     def _wait_at_most(self, what: int, seconds: float) -> None:
         micros = max(1, round(seconds * 1_000_000))  # none at all would be for ever
@@ -325,6 +390,34 @@ def _after(views: list[memoryview], sent: int) -> list[memoryview]:
             return [view[sent:], *views[index + 1 :]]
         sent -= view.nbytes
     return []
+
+
+def _table(frames: _Frames) -> pa.Table:
+    """The rows of a batch, as they follow its question. Too many are read to their end, to be refused in words."""
+    _, head = frames.expect((SCHEMA,))
+    schema = pa.ipc.read_schema(pa.py_buffer(head))
+    batches: list[pa.RecordBatch] = []
+    size = 0
+    kind, body = frames.expect((ROWS, END))
+    while kind == ROWS:
+        size += len(body)
+        if size > limits.BATCH_BYTES:
+            batches.clear()
+        else:
+            batches.append(_rows(body, schema))
+        kind, body = frames.expect((ROWS, END))
+    if size > limits.BATCH_BYTES:
+        raise ConfigError(
+            f"A micro-batch made {size >> 20} MiB of rows; the most is {limits.BATCH_BYTES >> 20} MiB.",
+            remedy="Let it read fewer rows: --batch-rows.",
+        )
+    return pa.Table.from_batches(batches, schema)
+
+
+def _rows(body: bytearray, schema: pa.Schema) -> pa.RecordBatch:
+    rows = pa.ipc.read_record_batch(pa.py_buffer(body), schema)
+    rows.validate()  # lengths and offsets: what is wrong there would be read from memory that is not ours
+    return rows
 
 
 def _request(stream: str, message: wire.Message) -> JournalRequest:

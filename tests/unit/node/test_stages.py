@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import anabranch as ab
@@ -14,6 +16,7 @@ from anabranch import limits
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken
 from anabranch.node.stages import StageRunner
 from anabranch.query.graph import stages
+from anabranch.transport.journals import MadeBatch
 from tests.waiting import HANG_S, wait_for
 
 
@@ -47,12 +50,16 @@ class Run:
     failures: list[EngineError] = field(default_factory=list)
     starts: int = 0
     running: bool = False
-    sink: Any = None
+    life: int = 0
+    taken: list[int] = field(default_factory=list)
 
-    def start(self, sink: Any, logged: int | None) -> None:
+    def start(self, sink: Any, logged: int | None, *, life: int) -> None:
         self.starts += 1
-        self.sink = sink
+        self.life = life
         self.running = not self.failures
+
+    def hand_over(self, batch_id: int, table: pa.Table, **_: Any) -> None:
+        self.taken.append(batch_id)
 
     def stop(self) -> None:
         self.running = False
@@ -73,6 +80,10 @@ class Bench:
     journal: Journal
     low: list[bool]
     stopping: list[bool]
+
+
+def made(batch_id: int, life: int) -> MadeBatch:
+    return MadeBatch(stage="s", life=life, query="q", batch_id=batch_id, dropped=0, took_s=0.1, table=pa.table({}))
 
 
 @pytest.fixture
@@ -236,14 +247,32 @@ def test_a_broken_invariant_is_not_tried_again(bench: Bench, monkeypatch: pytest
 def test_a_batch_of_a_spark_that_is_gone_is_not_logged(bench: Bench) -> None:
     """Spark's thread for it may outlive the Spark: the next one makes the same rows again."""
     bench.runner.start(lambda _: None)
-    sink = bench.run.sink
+    old = made(1, bench.run.life)
+    bench.runner.take(old)
     bench.runner.lose()
-    with pytest.raises(EngineError, match="from a Spark that is gone"):
-        sink(None)
+    with pytest.raises(EngineError, match="from a Spark query that has ended"):
+        bench.runner.take(old)
     assert bench.runner._sink_error is None
     bench.runner.start(lambda _: None)
-    with pytest.raises(EngineError, match="from a Spark that is gone"):
-        sink(None)
+    with pytest.raises(EngineError, match="from a Spark query that has ended"):
+        bench.runner.take(old)
+    bench.runner.take(made(2, bench.run.life))
+    assert bench.run.taken == [1, 2]
+
+
+def test_a_batch_waits_for_room_in_the_log_until_its_query_ends(bench: Bench) -> None:
+    """Spark is told to wait on; the rest of the node goes on meanwhile."""
+    full = [True]
+    bench.runner.store.logs = {"twice": SimpleNamespace(is_full=lambda: full[0])}  # type: ignore[dict-item]
+    bench.runner.start(lambda _: None)
+    life = bench.run.life
+    assert not bench.runner.wait_room(life, 0.0)
+    full[0] = False
+    assert bench.runner.wait_room(life, HANG_S)
+    full[0] = True
+    bench.runner.lose()
+    with pytest.raises(EngineError, match="from a Spark query that has ended"):
+        bench.runner.wait_room(life, HANG_S)
 
 
 def test_that_spark_died_is_no_failure_of_the_stage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -255,3 +255,33 @@ def test_a_step_behind_a_cut_begins_a_stage_that_reads_its_root() -> None:
     assert by_name["m"].reads_root
     assert by_name["m"].inputs == ("box:f",)
     assert [box.name for box in boxes_of(cut_query(), by_name["m"])] == ["m"]
+
+
+def sorting(**outputs: bool) -> Diagram:
+    """A WSort of which one stream or the other is an output, or is read by another box that holds state."""
+    query = Query("q")
+    in_order, late = query.source("s", "x int").wsort("x", timeout="1s", name="sorted")
+    for name, is_late in outputs.items():
+        query.output(name, late if is_late else in_order)
+    return query.diagram()
+
+
+def test_each_output_of_a_box_with_state_that_is_used_has_a_stage_of_its_own() -> None:
+    both = stages(sorting(a=False, b=True))
+    assert [(stage.name, stage.root, stage.port, stage.box) for stage in both] == [
+        ("sorted", "sorted", 0, "sorted"),
+        ("sorted.1", "sorted", 1, "sorted"),
+    ]
+    assert [[target.stream for target in stage.targets] for stage in both] == [["a"], ["b"]]
+    assert [stage.name for stage in stages(sorting(b=True))] == ["sorted.1"], "the other one nobody reads"
+
+
+def test_another_box_reads_the_second_output_of_one_with_state() -> None:
+    query = Query("q")
+    _, late = query.source("s", "x int").wsort("x", timeout="1s", name="sorted")
+    query.output("o", late.filter("x > 1", name="f").aggregate("count(*) AS n", rows=2, name="counted"))
+    first, second = stages(query.checked())
+    assert (first.name, first.inputs, [target.stream for target in first.targets]) == (
+        "sorted.1", ("s",), ["box:sorted.1"],
+    )  # fmt: skip
+    assert (second.name, second.inputs) == ("counted", ("box:sorted.1",))

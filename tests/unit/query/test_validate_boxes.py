@@ -441,3 +441,75 @@ def test_a_resample_in_text_says_what_is_missing() -> None:
     load = "source: {name: load, schema: cpu double}"
     (problem,) = from_yaml(load, "resample: {name: box, left: ping, right: load, columns: cpu, within: 1s}")
     assert told(problem) == ("missing-key", "boxes[2].resample has no key `how`.", "Add `how`.")
+
+
+# --- wsort ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_wsort_reads_back_with_both_its_streams() -> None:
+    query, ping = ping_query()
+    in_order, late = ping.wsort("Target, rtt_ms", timeout="10s", name="box")
+    query.output("late", late)
+    reads_back(in_order)
+    (problem,) = from_yaml(
+        "wsort: {name: box, input: ping, by: target, timeout: 1s}", "map: {name: m, input: box.2, columns: '*'}"
+    )
+    assert told(problem) == ("unknown-arrow", "input: 'box' has no port 2.", "Candidates: box.1, box.")
+
+
+@pytest.mark.parametrize(
+    ("by", "timeout", "code", "message"),
+    [
+        ("", "1s", "missing-key", "by: nothing says by which columns to sort."),
+        ("rtt", "1s", "unknown-column", "by: there is no column 'rtt'."),
+        ("target, target", "1s", "duplicate-name", "by: the group column 'target' comes twice."),
+        ("_stime", "1s", "reserved-column", "by: '_stime' is a header column."),
+        ("target", "0s", "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
+        ("target", "1us", "bad-window", "timeout: 1us is not a positive number of whole milliseconds."),
+        ("target", "while", "bad-duration", "timeout: 'while' is not a duration."),
+    ],
+)
+def test_a_wsort_sorts_by_columns_and_waits_for_a_while(by: str, timeout: str, code: str, message: str) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.wsort(by, timeout=timeout)[0])
+    assert (problem.code, problem.message) == (code, message)
+    assert problem.remedy
+
+
+def test_a_wsort_in_text_says_what_is_missing() -> None:
+    (problem,) = from_yaml("wsort: {name: box, input: ping, by: target}")
+    assert told(problem) == ("missing-key", "boxes[1].wsort has no key `timeout`.", "Add `timeout`.")
+
+
+# --- the timeout of an aggregate -----------------------------------------------------------------------------------
+
+
+def test_an_aggregate_with_a_timeout_reads_back() -> None:
+    _, ping = ping_query()
+    reads_back(ping.aggregate("count(*) AS n", by="source", rows=5, timeout="10s"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({"rows": 5, "timeout": "0s"}, "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
+        ({"rows": 5, "timeout": "slow"}, "bad-duration", "timeout: 'slow' is not a duration."),
+        (
+            {"window": "5s", "timeout": "1s"},
+            "meaningless-option",
+            "timeout: a window of time is over at its end.",
+        ),
+        (
+            {"rows": 5, "every_rows": 2, "timeout": "1s"},
+            "meaningless-option",
+            "timeout: windows overlap, and begin with every `every_rows`-th tuple whatever else is over.",
+        ),
+    ],
+)
+def test_a_timeout_is_for_windows_of_tuples_that_do_not_overlap(
+    options: dict[str, Any], code: str, message: str
+) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("count(*) AS n", **options))
+    assert (problem.code, problem.message) == (code, message)
+    assert problem.remedy

@@ -7,9 +7,9 @@ import math
 import pytest
 
 from anabranch.model.identity import identity_hash
-from anabranch.query.boxes import Arrow, Dedup, Latest, Resample
+from anabranch.query.boxes import Arrow, Dedup, Latest, Resample, WSort
 from anabranch.reference.joins import LatestBox, ResampleBox
-from anabranch.reference.ordered import DedupBox
+from anabranch.reference.ordered import DedupBox, WSortBox
 from tests.unit.reference.streams import row
 
 MS = 1_000
@@ -130,3 +130,35 @@ def test_a_tuple_waits_for_all_that_count_for_it_and_the_promise_with_it() -> No
     tid = identity_hash("resample", "r", each.identity_parts)
     assert resampled.close(16 * MS) == {0: [row("r", 10 * MS, tid, k="x", v=None)]}
     assert resampled.promises() == {"r": 10 * MS + 1}
+
+
+def wsort(timeout_ms: int) -> WSortBox:
+    box = WSort(name="w", input=Arrow("a"), by=("v",), timeout_us=timeout_ms * MS)
+    return WSortBox(box, {"v": "int"}, ["a/0"])
+
+
+def left(box: WSortBox, *rows: tuple[int, int | None]) -> tuple[list[tuple[int, object]], list[tuple[int, object]]]:
+    box.process(0, [row("a/0", time * MS, number, v=v) for number, (time, v) in enumerate(rows)])
+    made = box.close(100 * MS)
+    return tuple([(each.stime // MS, each.values["v"]) for each in made[port]] for port in (0, 1))  # type: ignore[return-value]
+
+
+def test_the_one_that_waited_longest_takes_along_what_sorts_before_it() -> None:
+    assert left(wsort(10), (1, 5), (3, 2), (4, 7), (8, 1)) == ([(11, 1), (11, 2), (11, 5), (14, 7)], [])
+
+
+def test_what_comes_when_one_behind_it_has_left_is_late() -> None:
+    assert left(wsort(10), (1, 5), (11, 3), (12, 6)) == ([(11, 5), (22, 6)], [(11, 3)]), "at 11 the first leaves"
+    assert left(wsort(10), (1, 5), (10, 3)) == ([(11, 3), (11, 5)], [])
+
+
+def test_equal_ones_leave_in_canonical_order_and_null_first() -> None:
+    assert left(wsort(10), (1, 5), (2, None), (3, 5)) == ([(11, None), (11, 5), (13, 5)], [])
+
+
+def test_identities_are_kept_and_times_are_those_of_the_release() -> None:
+    box = wsort(10)
+    box.process(0, [row("a/0", 1 * MS, 7, v=5)])
+    assert box.punctuate(0, {"a/0": 10 * MS}) == {0: [], 1: []}
+    assert box.punctuate(0, {"a/0": 11 * MS}) == {0: [row("a/0", 11 * MS, 7, v=5)], 1: []}
+    assert box.promises() == {"a/0": 11 * MS}

@@ -29,6 +29,7 @@ from anabranch.query.boxes import (
     Slide,
     Tumble,
     Union,
+    WSort,
     XSection,
 )
 from anabranch.query.classes import judge
@@ -71,6 +72,7 @@ SECTIONS = XSection(
 RESAMPLE = Resample(
     name="box", left=Arrow("a"), right=Arrow("renamed"), columns=("v2",), how="mean", within_us=4 * MS, on="k = k2"
 )
+WSORT = WSort(name="box", input=Arrow("a"), by=("v",), timeout_us=3 * MS)
 DEDUP = Dedup(name="box", input=Arrow("a"), by=("k",), horizon_us=5 * MS)
 ALL = [
     FILTER,
@@ -93,6 +95,7 @@ ALL = [
     LAST_ONE,
     SECTIONS,
     RESAMPLE,
+    WSORT,
     DEDUP,
 ]
 
@@ -142,7 +145,7 @@ def test_every_class_is_tried() -> None:
     assert of(OperatorClass.CONVERGENT_CAPABLE) == [
         TIME_WINDOW, SLIDING, SESSION, LATEST_WITHIN, TUMBLE, LAST_THREE, LAST_MS, SECTIONS, RESAMPLE,
     ]  # fmt: skip
-    assert of(OperatorClass.DETERMINISTIC) == [THREES, LATEST, TUMBLE_TIMEOUT, EVERY_OTHER, DEDUP]
+    assert of(OperatorClass.DETERMINISTIC) == [THREES, LATEST, TUMBLE_TIMEOUT, EVERY_OTHER, WSORT, DEDUP]
     assert SLIDING in of(OperatorClass.REPEATABLE, Order.CANONICAL)
     assert of(OperatorClass.ARBITRARY, Order.ARRIVAL) == [UNION]
 

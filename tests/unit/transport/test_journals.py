@@ -7,7 +7,7 @@ import socket
 import struct
 import threading
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -17,7 +17,7 @@ from anabranch import limits
 from anabranch.errors import ConfigError, StateError, StreamNotFound
 from anabranch.model.selection import Range, to_text
 from anabranch.transport import journals, wire
-from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
+from anabranch.transport.journals import Control, JournalRequest, JournalServer, MadeBatch, Rows
 from tests.waiting import HANG_S, wait_for
 
 ROWS = pa.record_batch({"x": pa.array([1, 2, 3], pa.int64())})
@@ -32,6 +32,17 @@ class FakeJournals:
     fails_after: int | None = None
     asked: list[JournalRequest] = field(default_factory=list)
     closed: int = 0
+    waits: int = 0
+    logged: list[MadeBatch] = field(default_factory=list)
+
+    def wait_room(self, stage: str, life: int, seconds: float) -> bool:
+        self.waits -= 1
+        return self.waits < 0
+
+    def log(self, batch: MadeBatch) -> None:
+        if batch.stage != "s":
+            raise StreamNotFound(f"There is no stage {batch.stage!r}.", remedy="There is s.")
+        self.logged.append(batch)
 
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         if stream != "s":
@@ -193,6 +204,79 @@ def test_a_wrong_question_is_refused_and_the_next_one_answered(
         assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
 
 
+# --- batches -------------------------------------------------------------------------------------------------------
+
+
+def a_batch(**changed: object) -> dict[str, object]:
+    facts = {"stage": "s", "life": 2, "query": "abc", "batch": 7, "dropped": 0, "took_us": 1_500}
+    return {"ask": "log", **facts, **changed}
+
+
+def send_batch(spark: Spark, question: dict[str, object], *rows: pa.RecordBatch) -> None:
+    spark.send(b"Q", wire.encode(question))
+    spark.send(b"S", bytes(ROWS.schema.serialize()))
+    for batch in rows:
+        spark.send(b"R", bytes(batch.serialize()))
+    spark.send(b"E", b"")
+
+
+def test_a_batch_is_taken_whole_and_answered_when_it_is_logged(server: JournalServer, ports: FakeJournals) -> None:
+    with Spark(server) as spark:
+        for rows in ([ROWS, ROWS], []):
+            send_batch(spark, a_batch(), *rows)
+            assert spark.frame() == (b"E", b"")
+            batch = ports.logged.pop()
+            assert (batch.stage, batch.life, batch.query, batch.batch_id, batch.took_s) == ("s", 2, "abc", 7, 0.0015)
+            assert batch.table == pa.Table.from_batches(rows, ROWS.schema)
+
+
+def test_spark_hears_that_it_has_to_wait_for_room(server: JournalServer, ports: FakeJournals) -> None:
+    ports.waits = 2
+    with Spark(server) as spark:
+        send_batch(spark, a_batch(), ROWS)
+        assert [spark.frame()[0] for _ in range(3)] == [b"W", b"W", b"E"]
+    assert len(ports.logged) == 1
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (a_batch(stage="t"), "no stage 't'"),
+        (a_batch(batch=-1), "'batch'"),
+        (a_batch(life="x"), "'life'"),
+        (a_batch(query=None), "'query'"),
+    ],
+)
+def test_a_batch_that_is_refused_is_read_to_its_end(
+    server: JournalServer, ports: FakeJournals, question: dict[str, object], said: str
+) -> None:
+    with Spark(server) as spark:
+        send_batch(spark, question, ROWS, ROWS)
+        assert said in spark.refusal()
+        send_batch(spark, a_batch(), ROWS)
+        assert spark.frame() == (b"E", b"")
+    assert len(ports.logged) == 1
+
+
+def test_a_batch_that_is_too_large_is_refused_in_words(
+    server: JournalServer, ports: FakeJournals, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "BATCH_BYTES", 300)
+    with Spark(server) as spark:
+        send_batch(spark, a_batch(), ROWS, ROWS, ROWS)
+        assert "Let it read fewer rows: --batch-rows." in spark.refusal()
+    assert ports.logged == []
+
+
+def test_a_batch_that_ends_in_the_middle_is_not_logged(server: JournalServer, ports: FakeJournals) -> None:
+    with Spark(server) as spark:
+        spark.send(b"Q", wire.encode(a_batch()))
+        spark.send(b"S", bytes(ROWS.schema.serialize()))
+        spark.send(b"R", bytes(ROWS.serialize()))
+    wait_for(lambda: server.statistics() == {"connections": 0})
+    assert ports.logged == []
+
+
 # --- who may ask ---------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +412,25 @@ def test_no_bytes_take_the_server_down(server: JournalServer, ports: FakeJournal
         else:
             with socket.create_connection((host, int(port)), timeout=HANG_S) as stranger:
                 stranger.sendall(sent)
+    with Spark(server) as spark:
+        assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
+    wait_for(lambda: server.statistics() == {"connections": 0}, server.statistics)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_no_rows_take_the_server_down(server: JournalServer, seed: int) -> None:
+    """A batch with bits flipped in its schema or rows, or with frames left out."""
+    chance = random.Random(seed)
+    for _ in range(60):
+        frames = [(b"S", bytearray(ROWS.schema.serialize())), (b"R", bytearray(ROWS.serialize())), (b"E", bytearray())]
+        for _ in range(chance.randrange(1, 4)):
+            body = frames[chance.randrange(2)][1]
+            body[chance.randrange(len(body))] = chance.randrange(256)
+        chance.random() < 0.3 and frames.pop(chance.randrange(3))
+        with Spark(server) as spark, suppress(ConnectionError):  # the server may have had enough of it
+            spark.send(b"Q", wire.encode(a_batch()))
+            for kind, body in frames:
+                spark.send(kind, bytes(body))
     with Spark(server) as spark:
         assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
     wait_for(lambda: server.statistics() == {"connections": 0}, server.statistics)
