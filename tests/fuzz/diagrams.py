@@ -156,12 +156,14 @@ class _Builder:
         keys = self._random.sample(columns, self._random.randint(0, min(1, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 2))]
         size = self._random.choice((1, 2, 3, 5))
+        every = self._random.choice((None, self._random.randint(1, size)))
         self._streams.append(
             stream.aggregate(
                 ", ".join(made),
                 by=[key.name for key in keys],
                 rows=size,
-                every_rows=self._random.choice((None, self._random.randint(1, size))),
+                every_rows=every,
+                timeout=self._random.choice((None, *GAPS)) if every is None else None,
                 scale=self._scale(made),
                 name=self._name("count"),
             )

@@ -79,6 +79,8 @@ def counting() -> Diagram:
     )
     query.output("ones", a.aggregate("min(x) AS x, min(k) AS k", rows=1, name="ones"))
     query.output("twos", threes.aggregate("sum(n) AS n, min(k) AS k", rows=2, every_rows=1, name="twos"))
+    timed = both.aggregate("count(*) AS n, max(at) AS last", by="k", rows=4, timeout="1500ms", name="timed")
+    query.output("timed", timed)
     query.output("per_second", threes.aggregate("count(*) AS n", window="2s", name="per_second"))
     return query.diagram()
 

@@ -297,6 +297,12 @@ JOINS = [
 ]
 
 COUNTING = [
+    Mutation("a window lasts for its timeout", CountAggregateBox._reach, "if end <= time_us", "if end < time_us"),
+    Mutation("a timeout counts from the first", CountAggregateBox._reach, "tuples[0].stime", "tuples[-1].stime"),
+    Mutation(
+        "a window that lasted has that time", CountAggregateBox._reach, "tuples, end)", "tuples, tuples[-1].stime)"
+    ),
+    Mutation("after a timeout the next begins", CountAggregateBox._reach, "self._counts[group] = 0", "pass"),
     Mutation("a window has its own size", CountAggregateBox._take, "== size:", "== size - 1:"),
     Mutation(
         "windows of tuples advance by their own step",
@@ -328,9 +334,9 @@ COUNTING = [
     Mutation(
         "a window's time is that of its last tuple", CountAggregateBox._take, "tuples[-1].stime", "tuples[0].stime"
     ),
-    Mutation("a window hashes its first tuple", CountAggregateBox._take, "[*tuples[0].identity_parts, *", "[*"),
-    Mutation("a window hashes its last tuple", CountAggregateBox._take, ", *tuples[-1].identity_parts]", "]"),
-    Mutation("counting is a kind of its own", CountAggregateBox._take, '"count"', '"window"'),
+    Mutation("a window hashes its first tuple", CountAggregateBox._summary, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", CountAggregateBox._summary, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", CountAggregateBox._summary, '"count"', '"window"'),
     Mutation(
         "an Aggregate that counts promises the watermark",
         CountAggregateBox.promises,

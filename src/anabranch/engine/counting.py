@@ -48,6 +48,33 @@ class CountWindows:
         return Worked(made, ordered.where(ordered.places >= full * self.every))
 
 
+@dataclass(frozen=True, slots=True)
+class TimedCountWindows:
+    """Windows of tuples that do not overlap, and are over when they are full or have lasted too long. Each row of one
+    that is over comes out with its number and the time when it ended. What is kept of a group begins with the first row
+    of the window under way."""
+
+    size: int
+    timeout_us: int
+
+    def work(self, ordered: Ordered) -> Worked:
+        count, places = len(ordered.times), np.arange(len(ordered.times))
+        end = np.repeat(ordered.starts + ordered.sizes, ordered.sizes)
+        too_late = first_at_or_after(ordered.times, ordered.group, ordered.times + self.timeout_us)
+        following = np.minimum(places + self.size, too_late)
+        begins = chained(ordered.starts, np.where(following < end, following, count))
+        starts = np.flatnonzero(begins)
+        last = np.minimum(np.minimum(following, end)[starts], count) - 1  # of each window, the last row that is there
+        is_full = last - starts + 1 == self.size
+        ends = np.where(is_full, ordered.times[last], ordered.times[starts] + self.timeout_us)
+        is_over = is_full | (ends <= ordered.watermark_us)
+        window = np.cumsum(begins) - 1
+        made = with_windows(ordered, window, window, is_over[window])
+        times = pa.array(ends[window[is_over[window]]]).cast(ordered.rows.schema.field(STIME).type)
+        wake_us = int(ends[~is_over].min(initial=NEVER))
+        return Worked(made.add_column(0, CLOSES, times), ordered.where(~is_over[window]), wake_us)
+
+
 def with_windows(ordered: Ordered, first: Integers, last: Integers, out: Flags) -> pa.RecordBatch:
     """The chosen rows, each with the first and the last of its windows."""
     made = ordered.where(out).drop_columns(list(GROUP))

@@ -21,7 +21,19 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
-from anabranch.engine.counting import CLOSES, FROM, MOMENT, NUMBER, TO, VALUE, CountWindows, CrossSections, Runs, Slides
+from anabranch.engine.counting import (
+    CLOSES,
+    FROM,
+    MOMENT,
+    NUMBER,
+    TO,
+    VALUE,
+    CountWindows,
+    CrossSections,
+    Runs,
+    Slides,
+    TimedCountWindows,
+)
 from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import TypedColumn, identity_hash, identity_parts, typed
 from anabranch.engine.ordered_frame import in_order
@@ -42,13 +54,16 @@ def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Sc
     """Windows of a number of tuples of a group."""
     rows = _rows(frame, box)
     group = typed(frame, spelled(frame, box.by))
-    made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
-    windows = _Windows(
-        kind="count",
-        number=F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM),
-        parts=[*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")],
-        stime=F.col(f"{_LAST}.{STIME}"),
-    )
+    parts = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
+    if box.timeout_us is not None:
+        timed = TimedCountWindows(box.count_window[0], box.timeout_us)
+        made = in_order(rows, box.name, group, timed, _made(rows, *StructType().add(CLOSES, TimestampType()).fields))
+        others = (F.min(CLOSES).alias(CLOSES),)
+        windows = _Windows(kind="count", number=F.col(FROM), parts=parts, stime=F.col(CLOSES), others=others)
+    else:
+        made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
+        number = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
+        windows = _Windows(kind="count", number=number, parts=parts, stime=F.col(f"{_LAST}.{STIME}"))
     return Root(made, _summing(made, box, origins, scales, windows))
 
 

@@ -60,6 +60,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.pollingDelay": f"{limits.POLL_MS}ms",
     "spark.sql.streaming.numRecentProgressUpdates": "10",
+    # Spark writes each batch's plan down for its UI, which nobody sees: in the form that costs least.
+    "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

@@ -121,8 +121,9 @@ class Aggregate:
     """One tuple per group and window that is over: windows of time, or of a number of the group's tuples.
 
     A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
-    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. ``scale`` is
-    how many digits after the point its exact sums have (``floats``).
+    begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. With
+    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. ``scale`` is how many
+    digits after the point its exact sums have (``floats``).
     """
 
     name: str
@@ -133,6 +134,7 @@ class Aggregate:
     every_us: int | None = None
     rows: int | None = None
     every_rows: int | None = None
+    timeout_us: int | None = None
     scale: int | None = None
 
     @property

@@ -270,6 +270,7 @@ class Stream:
         rows: int,
         by: str | Sequence[str] = (),
         every_rows: int | None = None,
+        timeout: Duration | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
@@ -283,14 +284,16 @@ class Stream:
         every: Duration | None = None,
         rows: int | None = None,
         every_rows: int | None = None,
+        timeout: Duration | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per group and window: of a time, or of a number of tuples.
 
         A window begins every ``every``, or with every ``every_rows``-th tuple of its group; by default, when the last
-        one ends. Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those
-        are that something decides by, to 9 digits.
+        one ends. With ``timeout``, a window of tuples is over so long after its first tuple, full or not.
+        Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those are that
+        something decides by, to 9 digits.
         """
         durations = _Durations()
         window_us = None if window is None else durations.read("window", window)
@@ -304,6 +307,7 @@ class Stream:
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
             every_rows=size if every_rows is None else _whole("every_rows", every_rows),
+            timeout_us=None if timeout is None else durations.read("timeout", timeout),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]

@@ -7,7 +7,7 @@ one before it, and a query is as general as its most general box.
 
 The class depends on what the mode takes a stream to be. By arrival, a Union shows in which order its inputs came. In
 ``race`` a stream is a set of identities, so there is no order to show; in ``dpc`` inputs are put into canonical order
-first. No box has a timeout. Sources have no class: what they decide, they decide once, and keep.
+first. Timeouts are of stream time, which is data. Sources have no class: what they decide, they decide once, and keep.
 
 An Aggregate is arbitrary, too, where something decides by floating-point numbers that it adds in no fixed order and
 that cannot be added exactly (``floats``). Their last bits alone are not counted by any class.

@@ -120,11 +120,26 @@ class CountAggregateBox(OrderedBox):
             windows.setdefault(first, []).append(each)
         if len(windows.get(number - size + 1, ())) == size:
             tuples = windows.pop(number - size + 1)
-            ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
-            yield self._summaries.summary("count", group, ends, tuples[-1].stime, tuples)
+            yield self._summary(group, tuples, tuples[-1].stime)
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        """Put out the windows that last too long; the next tuple of their group begins another."""
+        if self._box.timeout_us is None:
+            return
+        for group, windows in self._windows.items():
+            for first, tuples in list(windows.items()):
+                end = tuples[0].stime + self._box.timeout_us
+                if end <= time_us:
+                    del windows[first]
+                    self._counts[group] = 0
+                    yield self._summary(group, tuples, end)
+
+    def _summary(self, group: Group, tuples: Sequence[Tuple], stime: int) -> Tuple:
+        ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
+        return self._summaries.summary("count", group, ends, stime, tuples)
 
     def promises(self) -> Promises:
-        """Every tuple before the watermark is counted, so the next window ends with one at or after it."""
+        """Every tuple before the watermark is counted, so the next window ends with one at or after it, or later."""
         return {self._box.name: self.watermark_us}
 
 

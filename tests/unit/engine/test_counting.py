@@ -9,7 +9,19 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anabranch.engine.counting import CLOSES, FROM, MOMENT, NUMBER, TO, VALUE, CountWindows, CrossSections, Runs, Slides
+from anabranch.engine.counting import (
+    CLOSES,
+    FROM,
+    MOMENT,
+    NUMBER,
+    TO,
+    VALUE,
+    CountWindows,
+    CrossSections,
+    Runs,
+    Slides,
+    TimedCountWindows,
+)
 from anabranch.engine.ordered import work_off
 from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
 from anabranch.model.header import ORIGIN, STIME, TID
@@ -322,3 +334,40 @@ def test_sections_on_whole_columns_are_those_of_one_by_one(
         assert wake_us > watermark
     assert sorted(found, key=str) == sections_one_by_one(rows, box, 60)
     assert kept.num_rows == 0, "all groups have expired"
+
+
+# --- windows of rows that end by a timeout -------------------------------------------------------------------------
+
+
+def timed_one_by_one(rows: list[Row], size: int, timeout: int, until: int) -> list[Result]:
+    found: list[Result] = []
+    for group in {row[:2] for row in rows}:
+        window: list[tuple[int, ...]] = []
+        own = [row[2:] for row in sorted(rows, key=lambda row: row[2:5]) if row[:2] == group]
+        for row in [*own, (10**9,)]:
+            if window and row[0] >= window[0][0] + timeout:
+                end = window[0][0] + timeout
+                found += [(end, window)] if end <= until else []
+                window = []
+            window = [*window, row]  # type: ignore[list-item]
+            if len(window) == size and row[0] < 10**9:
+                found.append((row[0], window))
+                window = []
+    return sorted(found, key=str)
+
+
+@given(rows_of_groups, st.integers(1, 4), st.integers(1, 12), st.lists(st.integers(0, 25), max_size=4))
+def test_windows_with_a_timeout_on_whole_columns_are_those_of_one_by_one(
+    rows: list[Row], size: int, timeout: int, watermarks: list[int]
+) -> None:
+    box, kept, found, since = TimedCountWindows(size, timeout), batch([]), [], 0
+    now = 0
+    for watermark in [*sorted(watermarks), 30, 60]:
+        new = [row for row in rows if now <= row[2] < watermark + 5]
+        now = max(now, watermark + 5)
+        made, kept, wake_us = work_off(box, pa.concat_batches([kept, batch(new)]), since, watermark)
+        since = watermark
+        found += list(runs_in(made).values())
+        assert wake_us > watermark
+    assert sorted(found, key=str) == timed_one_by_one(rows, size, timeout, 60)
+    assert kept.num_rows == 0

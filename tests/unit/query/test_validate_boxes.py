@@ -479,3 +479,37 @@ def test_a_wsort_sorts_by_columns_and_waits_for_a_while(by: str, timeout: str, c
 def test_a_wsort_in_text_says_what_is_missing() -> None:
     (problem,) = from_yaml("wsort: {name: box, input: ping, by: target}")
     assert told(problem) == ("missing-key", "boxes[1].wsort has no key `timeout`.", "Add `timeout`.")
+
+
+# --- the timeout of an aggregate -----------------------------------------------------------------------------------
+
+
+def test_an_aggregate_with_a_timeout_reads_back() -> None:
+    _, ping = ping_query()
+    reads_back(ping.aggregate("count(*) AS n", by="source", rows=5, timeout="10s"))
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({"rows": 5, "timeout": "0s"}, "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
+        ({"rows": 5, "timeout": "slow"}, "bad-duration", "timeout: 'slow' is not a duration."),
+        (
+            {"window": "5s", "timeout": "1s"},
+            "meaningless-option",
+            "timeout: a window of time is over at its end.",
+        ),
+        (
+            {"rows": 5, "every_rows": 2, "timeout": "1s"},
+            "meaningless-option",
+            "timeout: windows overlap, and begin with every `every_rows`-th tuple whatever else is over.",
+        ),
+    ],
+)
+def test_a_timeout_is_for_windows_of_tuples_that_do_not_overlap(
+    options: dict[str, Any], code: str, message: str
+) -> None:
+    _, ping = ping_query()
+    problem = only_problem(ping.aggregate("count(*) AS n", **options))
+    assert (problem.code, problem.message) == (code, message)
+    assert problem.remedy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -212,6 +213,21 @@ def test_a_window_of_tuples_is_put_out_when_it_is_full_and_nothing_can_come_betw
     assert box.punctuate(0, {"a/0": 6_000}) == {0: [row("c", 5_000, tid, K="x", n=2, v=3)]}
     assert box.promises() == {"c": 6_000}
     assert box.columns == {"K": "string", "n": "bigint", "v": "bigint"}
+
+
+def test_a_window_of_tuples_that_lasts_too_long_is_put_out_as_it_is() -> None:
+    box = CountAggregateBox(
+        replace(counting("c", "a", "count(*) AS n, sum(v) AS v", ("k",), 3, 3), timeout_us=10_000),
+        {"K": "string", "v": "int"},
+        ["a/0"],
+    )
+    tuples = [row("a/0", 1_000 * v, v, K="x", v=v) for v in (1, 5, 11, 12, 13, 14)]
+    box.process(0, tuples)
+    made = box.close(20_000)[0]
+    assert [(each.stime, each.values["n"]) for each in made] == [(11_000, 2), (13_000, 3)], "11 begins another"
+    ends = [*tuples[0].identity_parts, *tuples[1].identity_parts]
+    assert made[0].tid == identity_hash("count", "c", [("string", "x"), *ends])
+    assert [(each.stime, each.values["n"]) for each in box.close(24_000)[0]] == [(24_000, 1)]
 
 
 def test_tuples_are_counted_in_canonical_order() -> None:

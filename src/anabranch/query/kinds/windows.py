@@ -36,6 +36,7 @@ class AggregateKind(Kind[Aggregate]):
         Key(name="every", attribute="every_us", form=DURATION, default_from="window_us"),
         Key(name="rows", form=WHOLE, default=None),
         Key(name="every_rows", form=WHOLE, default_from="rows"),
+        Key(name="timeout", attribute="timeout_us", form=DURATION, default=None),
         Key(name="scale", form=WHOLE, default=None),
     )
     shape = ("[[", "]]")
@@ -52,6 +53,8 @@ class AggregateKind(Kind[Aggregate]):
             yield f"window {format_duration(box.window_us)} every {format_duration(box.every_us)}"
         if box.rows is not None:
             yield f"window of {box.rows} rows every {box.every_rows} rows"
+        if box.timeout_us is not None:
+            yield f"timeout {format_duration(box.timeout_us)}"
         yield from scale_lines(box)
 
     def check(self, box: Aggregate, inputs: Sequence[Schema | None], report: Report) -> None:
@@ -61,6 +64,8 @@ class AggregateKind(Kind[Aggregate]):
             _check_time_windows(box.name, box.window_us, box.every_us, report)
         if box.rows is not None and box.every_rows is not None:
             _check_count_windows(box.name, box.rows, box.every_rows, report)
+        if box.timeout_us is not None:
+            _check_timeout(box, box.timeout_us, report)
         check_summing(box, inputs[0], report)
 
     def schema(self, box: Aggregate, inputs: Sequence[Schema]) -> Schema | None:
@@ -78,7 +83,7 @@ class AggregateKind(Kind[Aggregate]):
             return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
         if box.rows == 1:
             return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
-        if box.every_rows != 1:
+        if box.every_rows != 1 or box.timeout_us is not None:
             reason = "a restart counts from another tuple, and its windows stay shifted"
             return Judgement(OperatorClass.DETERMINISTIC, reason)
         if order is Order.CANONICAL:
@@ -437,6 +442,16 @@ def _check_count_windows(box: str, rows: int, every_rows: int, report: Report) -
         report.add("bad-window", box, "every_rows", message, "Tuples between two windows would be lost: lessen it.")
     elif every_rows > 0 and rows > every_rows * WINDOWS:
         _report_many_windows(box, "every_rows", -(-rows // every_rows), report)
+
+
+def _check_timeout(box: Aggregate, timeout_us: int, report: Report) -> None:
+    check_window(box.name, "timeout", timeout_us, report)
+    if not box.counts:
+        message = "timeout: a window of time is over at its end."
+        report.add("meaningless-option", box.name, "timeout", message, "Leave `timeout` out, or use `rows`.")
+    elif box.every_rows != box.rows:
+        message = "timeout: windows overlap, and begin with every `every_rows`-th tuple whatever else is over."
+        report.add("meaningless-option", box.name, "timeout", message, "Leave `timeout` or `every_rows` out.")
 
 
 def _report_many_windows(box: str, field: str, windows: int, report: Report) -> None:
