@@ -12,18 +12,21 @@ from tests.fuzz.cases import REGRESSIONS, from_yaml, random_case
 from tests.fuzz.judge import judge, judge_replicas
 from tests.fuzz.run import fuzz
 
-SEEDS = (17, 33, 36, 65, 75, 112)
-"""All boxes, both kinds of windows, large batches and small ones, a node that restarts and others that do not."""
+SEEDS = (33, 36, 65, 75)
+"""Few stages, and still most boxes, windows of both kinds, large batches and small ones."""
+MORE_SEEDS = (*SEEDS, 17, 112, *range(1, 21))
+"""All boxes, and nodes that restart."""
 
 pytestmark = pytest.mark.spark
 
 
-@pytest.mark.parametrize(("seeds", "epochs"), [(SEEDS, 10), pytest.param(range(1, 21), 60, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("seeds", "epochs"), [(SEEDS, 6), pytest.param(MORE_SEEDS, 60, marks=pytest.mark.long)])
 def test_spark_agrees_with_the_reference_on_random_diagrams(tmp_path: Path, seeds: Sequence[int], epochs: int) -> None:
     report = fuzz((random_case(seed, epochs) for seed in seeds), tmp_path, print)
     assert not report.kept
     assert report.diagrams == len(seeds)
-    assert report.boxes.keys() == {kind.makes.__name__ for kind in KINDS.values()}
+    missing = {kind.makes.__name__ for kind in KINDS.values()} - report.boxes.keys()
+    assert missing <= (set() if seeds == MORE_SEEDS else {"Latest", "Resample", "Session", "Slide"})
 
 
 @pytest.mark.long
