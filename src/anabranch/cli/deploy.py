@@ -19,9 +19,9 @@ def deploy(
 ) -> None:
     """Hand the queries of a deployment to nodes that wait for one.
 
-    Nodes wait that were started with a file that names them and no query for them: `anabranch node FILE NAME`. All that
-    the queries name must wait; otherwise none is given anything. Each keeps what it was given, and goes on by itself
-    when it is started again. A query written in Python is sent as what it builds, not as a program.
+    A node waits if `anabranch node FILE NAME` started it with a file that has no query for it. All nodes that the
+    queries name must be waiting; otherwise no node gets anything. Each node keeps its query, and resumes it after a
+    restart. A query written in Python is sent as the diagram that it builds, not as a program.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``anabranch node``: one node of a deployment on this machine, until it is told to stop."""
+"""``anabranch node``: one node of a deployment on this machine, until it is stopped."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def node(
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after the start."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="When it runs, one line of JSON; all else goes to standard error.")
+        bool, typer.Option("--json", help="Print one line of JSON when it runs; all else goes to standard error.")
     ] = False,
 ) -> None:
     """Run one node of a deployment until Ctrl-C, SIGTERM or --for.
 
-    It does its part of the query, and waits for the nodes that it reads from, however long they take. Every machine has
-    the same file. The state directory holds everything that must last: run the node on it again, and it goes on where
-    it was. A node that only takes rows in starts no Spark; one that no query names waits for `anabranch deploy`. Exit
-    codes as for `anabranch run`.
+    The node runs its part of the query, and waits for the nodes that it reads from, however long they take. Every
+    machine has the same file. The state directory holds all durable state: run the node on it again, and it resumes
+    where it was. A node that is only an entry point starts no Spark; a node that no query names waits for `anabranch
+    deploy`. Exit codes as for `anabranch run`.
 
     \b
     Examples:
