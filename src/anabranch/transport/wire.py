@@ -67,13 +67,17 @@ def data_schema(wire: pa.Schema) -> pa.Schema:
 # --- messages ------------------------------------------------------------------------------------------------------
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_DECODER: Final = json.JSONDecoder()
+
+
 def encode(message: Message) -> bytes:
-    return json.dumps({"v": VERSION, **message}, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode({"v": VERSION, **message}).encode()
 
 
 def decode(data: bytes) -> Message:
     try:
-        message = json.loads(data)
+        message = _DECODER.decode(data.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
     if not isinstance(message, dict) or message.get("v") != VERSION:
