@@ -185,9 +185,9 @@ PACE_ROWS: Final = 100
 """Rows for which a batch begins at once. They cost it hardly more than one row does; a flow of 200 rows a second is not
 held back for longer than ``BATCH_INTERVAL_US``, and a faster one for less."""
 
-UPKEEP_WAIT_S: Final = 1.5
-"""How long a raised punctuation that shows no results waits for rows or a boundary, to share their batch: longer than
-the interval of boundaries, so that the next one comes in time."""
+UPKEEP_WAIT_S: Final = 10.0
+"""How long what Spark has to know of and nobody waits for may wait, to share the batch of rows or results: a stage at
+rest has six batches a minute, and its journals and its state keep what these ten seconds bring."""
 
 POLL_MS: Final = 20
 """How long a Spark query without news waits before it asks its journals again."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
 from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark, find_punctuations
 
-__all__ = ["Log", "LogSpec", "Segment"]
+__all__ = ["End", "Log", "LogSpec", "Segment"]
 
 Found = TypeVar("Found")
 
@@ -55,6 +55,14 @@ class Segment:
         return None if self.body is None else codec.decode_rows(self.body, self.schema)
 
 
+class End(NamedTuple):
+    """Where a log ends at one moment, and what it promises there."""
+
+    seq: int
+    last_id: int
+    punctuations: Mapping[str, int]
+
+
 class Log:
     """The reading side of one log. Any thread may use it."""
 
@@ -74,6 +82,10 @@ class Log:
 
     def end_seq(self) -> int:
         return self._state.end.seq
+
+    def end(self) -> End:
+        state = self._state
+        return End(state.end.seq, state.end.id, state.punctuations)
 
     def first_seq(self) -> int:
         """The first segment still held, or the next to come when none is."""
