@@ -59,6 +59,15 @@ left before the point, which is more than a double can tell apart."""
 LARGEST_SUM_SCALE: Final = 18
 """Digits after the point that an Aggregate may ask for: with more of them, a fraction would not fit into 64 bits."""
 
+TABLE_ROWS: Final = 1_000_000
+"""Rows of one static table: Spark spreads it to all its workers anew in each batch."""
+
+TABLE_BYTES: Final = 256 << 20
+"""Bytes of one static table, as Arrow. The node holds it, and so does Spark's driver."""
+
+TABLE_INLINE_ROWS: Final = 1_000
+"""Rows of a table that is written in the query itself: it travels, and is kept, with the query."""
+
 WINDOW_SHARDS: Final = 16
 """Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
 in every batch that has news for it. Fixed for the life of a state directory."""

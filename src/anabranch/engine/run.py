@@ -36,6 +36,7 @@ from anabranch.engine import checkpoint as spark_checkpoint
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.connector import MARK, SINK, SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
+from anabranch.engine.lookups import Tables
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
@@ -117,6 +118,7 @@ class StageRun:
         schemas: Mapping[str, pa.Schema],
         checkpoint: Path,
         max_rows: int = limits.BATCH_ROWS,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._diagram = diagram
         self._checkpoint = checkpoint
@@ -150,7 +152,7 @@ class StageRun:
             )
 
         with told_in_short(f"compile stage {stage.name}"):
-            self.compiled: CompiledStage = compile_stage(diagram, stage, journal)
+            self.compiled: CompiledStage = compile_stage(diagram, stage, journal, Tables(tables))
 
     def start(self, sink: Sink, logged: int | None, *, life: int) -> None:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning. Its batches say by which
