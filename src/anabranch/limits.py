@@ -80,7 +80,7 @@ WINDOW_PARTS: Final = 4_096
 """Parts of one such shard. All 16 shards have 16 GiB then; what comes on top makes the parts larger."""
 
 PLAN_STEPS: Final = 16
-"""Filters, Maps and Drops of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their
+"""Steps (Filters, Maps ...) of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their
 number: 14 s in each batch of a chain of 200, and half a second for the same chain in pieces."""
 
 SCANS: Final = 64

@@ -1,6 +1,7 @@
 """Lookup: a join of Spark with a table that every worker has whole.
 
 The table is part of the plan: the node has read it once, at its start, and no batch reads a file or asks a database.
+Spark keeps it in its cache while the stage runs, from which a batch has it a few times faster than from the plan.
 Each row says whether it is the first of those with its values in the columns of the condition. So a tuple that finds
 several rows can be told from what is repeated of it, and one that finds none from one that does.
 """
@@ -45,6 +46,15 @@ class Tables:
             rows = self._rows.get(table.name, schema.empty_table())
             self._frames[table.name, by] = session.createDataFrame(rows.append_column(FIRST, _firsts(rows, by)))
         return self._frames[table.name, by]
+
+    def keep(self) -> None:
+        """Lets Spark hold the tables in its cache, for a query that starts."""
+        for frame in self._frames.values():
+            frame.persist()
+
+    def release(self) -> None:
+        for frame in self._frames.values():
+            frame.unpersist()
 
 
 def apply_lookup(frame: DataFrame, box: Lookup, origins: Origins, tables: Tables) -> DataFrame:

@@ -22,6 +22,7 @@ from anabranch.connectors.static_tables import StaticTable, digest, load_table
 from anabranch.errors import ConfigError
 from anabranch.query.boxes import Table
 from anabranch.query.schema import parse_schema
+from tests import postgres
 
 HOSTS = "host string, site string, racks int"
 CSV = "host,site,racks\na,east,1\nb,,2\n"
@@ -229,3 +230,27 @@ def test_a_database_that_refuses(tmp_path: Path, engine: str) -> None:
     with pytest.raises(ConfigError, match="missing 'racks'"):
         load("SELECT host, site FROM (SELECT 'a' AS host, 'b' AS site) AS x")
     load("SELECT * FROM t")
+
+
+def test_a_query_to_postgresql(tmp_path: Path) -> None:
+    types = "bigint, boolean, smallint, smallint, int, real, double precision, text, bytea, date, timestamptz"
+    names = [name for name in ROW if name != "de"]
+    columns = [f'"{name}" {type_}' for name, type_ in zip(names, types.split(", "), strict=True)]
+    values = r"1, true, 1, -2, 3, 0.5, 0.1, 'é', '\x00ff', '2026-01-31', '2026-01-31 12:00:00.123456+00', 1.25"
+    with postgres.server() as server:
+        with postgres.dbapi.connect(server.url) as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE TABLE t ({', '.join(columns)}, de numeric(9, 2))")
+            cursor.execute(f"INSERT INTO t VALUES ({values})")
+            cursor.execute("INSERT INTO t (k) VALUES (2)")
+            connection.commit()
+
+        def load(sql: str) -> StaticTable:
+            return load_table(declared(ALL, ("k",), database=server.url, sql=sql), tmp_path)
+
+        found = load("SELECT * FROM t ORDER BY k DESC")
+        with pytest.raises(ConfigError, match=r"refuses the query of a table: .*nothing"):
+            load("SELECT * FROM nothing")
+        with pytest.raises(ConfigError, match=r"refuses the query of a table: .*read-only"):
+            load("DELETE FROM t RETURNING *")
+    assert found.rows.to_pylist() == [ROW, NULLS]
+    assert found.digest == digest(arrow(ALL, [ROW, NULLS]))

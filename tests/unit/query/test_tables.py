@@ -48,7 +48,18 @@ def test_a_lookup_adds_the_columns_of_its_table() -> None:
         "target", "rtt_ms", "host", "site", "racks",
     ]  # fmt: skip
     assert "lookup where <- ping\n  | table hosts\n  | target = host\n  | outer\n" in as_text(diagram)
+    assert "table hosts\n  | file hosts.csv\n  | key host\n  -> host string, site string, racks int\n" in as_text(
+        diagram
+    )
     assert diagram.tables == (hosts,)
+
+
+def test_a_drawing_shows_no_password() -> None:
+    query, ping = ping_query()
+    url = "postgresql://me:secret@db/ops"
+    hosts = query.table("hosts", HOSTS, key="host", database=url, sql="SELECT * FROM hosts")
+    query.output("out", ping.lookup(hosts, on="target = host"))
+    assert "  | database postgresql://me@db/ops\n  | SELECT * FROM hosts\n  | key host\n" in as_text(query.checked())
 
 
 @pytest.mark.parametrize(
