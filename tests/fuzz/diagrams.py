@@ -20,6 +20,8 @@ MOST_COLUMNS: Final = 6
 TIME: Final = "at"
 WINDOWS: Final = ("1s", "2s", "3s", "5s", "2500ms")
 GAPS: Final = ("1ms", "500ms", "1s", "1500ms")
+_TABLE_TYPES: Final = tuple(name for name in VALUES if name in ("boolean", "int", "bigint", "double", "string"))
+"""Types whose values a query can write into a table."""
 WITHIN: Final = ("500ms", "1s", "2s", "1500ms")
 
 
@@ -44,6 +46,7 @@ class _Builder:
             self._map,
             self._union,
             self._drop,
+            self._lookup,
             self._aggregate,
             self._aggregate,
             self._count,
@@ -215,6 +218,30 @@ class _Builder:
         else:
             fraction = self._random.choice((0.1, 0.5, 0.9))
             self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
+
+    def _lookup(self) -> None:
+        """In a table with keys of one column or two, by one of these or by any other column."""
+        stream = self._pick()
+        usable = [column for column in self._columns(stream) if column.type in _TABLE_TYPES]
+        if not usable:
+            return
+        met = self._random.choice(usable)
+        types = [met.type or "", *self._random.choices(list(_TABLE_TYPES), k=self._random.randint(0, 2))]
+        columns = [f"c{next(self._names)}" for _ in types]
+        number = f"c{next(self._names)}"
+        rows = [
+            (*(self._random.choice((*VALUES[type_], None)) for type_ in types), index)
+            for index in range(self._random.choice((0, 1, 3, 8)))
+        ]
+        keys: tuple[str, ...] = (number,)
+        if met.type != "double" and self._random.random() < 0.5:  # each value of the column in one row only
+            keys = (columns[0],)
+            rows = list({row[0]: row for row in rows if row[0] is not None}.values())
+        schema = ", ".join(f"{name} {type_}" for name, type_ in zip((*columns, number), (*types, "int"), strict=True))
+        table = self._query.table(f"table{next(self._names)}", schema, key=keys, rows=rows)
+        on = f"{met.name} = {columns[0]}"
+        outer = self._random.random() < 0.5
+        self._streams.append(stream.lookup(table, on=on, outer=outer, name=self._name("lookup")))
 
     def _session(self) -> None:
         stream = self._pick()

@@ -1,4 +1,4 @@
-"""Five diagrams that have every box in every position that matters, and random scripts for them."""
+"""Six diagrams that have every box in every position that matters, and random scripts for them."""
 
 from __future__ import annotations
 
@@ -142,6 +142,38 @@ def sliding() -> Diagram:
     for how in ("linear", "previous", "nearest", "mean"):
         made = a.resample(second, "rx, RF", how=how, within="1s", on="k = rk" if how != "nearest" else None, name=how)
         query.output(f"{how}_out", made)
+    return query.diagram()
+
+
+def lookups() -> Diagram:
+    """Lookups by the key of a table and by other columns, several on one root, below roots, above them and in a row."""
+    query = ab.Query("lookups")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    names = query.table("names", "code string, name string", key="code", rows=[("a", "ant"), ("B", None), ("z", "zoo")])
+    rows = [("a", 0, 0.0), ("a", 1, 0.25), ("b", 1, -0.0), ("b", 2, float("nan")), ("c", 1, None), ("B", 7, 0.25)]
+    many = query.table("many", "mk string, mx int, mf double", key=("MK", "mx"), rows=rows)
+    nothing = query.table("nothing", "nk string", key="nk", rows=[])
+    named = a.lookup(names, on="k = code", name="named")
+    query.output("named", named)
+    query.output("everything", a)
+    several = a.lookup(many, on="x = mx", outer=True, name="several")
+    query.output("several", several)
+    query.output("later", several.filter("mk > 'a'", name="later").map("mk, x + mx AS y, at", name="narrow"))
+    query.output("by_float", a.drop("x = 0", name="not_zero").lookup(many, on="mf = F", name="by_float"))
+    query.output("none_found", a.lookup(nothing, on="nk = k", outer=True, name="none_found"))
+    twice = several.map("mk AS k2, x AS x2", name="again").lookup(many, on="k2 = mk", name="twice")
+    query.output("twice", twice)
+    query.output("of_b", b.lookup(many, on="k = mk AND x = mx", name="of_b").map("mk, mf", name="of_b_only"))
+    both = query.union(a, b, name="both")
+    found = both.lookup(many, on="k = mk", name="found")
+    sums = found.aggregate("count(*) AS n, sum(mx) AS mx", by="k", window="3s", name="sums")
+    query.output("sums", sums)
+    query.output("sums_named", sums.lookup(names, on="k = code", outer=True, name="sums_named"))
+    query.output("last_two", found.slide("count(*) AS n, sum(mx) AS y", by="k", rows=2, name="last_two"))
+    pairs = found.join(b.map("k AS rk, x AS rx", name="rights"), on="mk = rk AND mx = rx", within="1s", name="pairs")
+    query.output("pairs", pairs)
+    query.output("diamond", query.union(named.map("k, x, f, at", name="as_before"), a, name="diamond"))
     return query.diagram()
 
 

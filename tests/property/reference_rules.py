@@ -1,15 +1,17 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED`` and ``SLIDING`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED``, ``SLIDING`` and ``LOOKUPS`` are named after the diagrams that show
+them.
 """
 
 from __future__ import annotations
 
 from anabranch.model import identity
 from anabranch.query import graph
-from anabranch.reference import aggregates, box, network
+from anabranch.reference import aggregates, box, lookups, network
 from anabranch.reference.box import Groups, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
+from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
@@ -506,4 +508,21 @@ SLIDING = [
         "columns sort in their order", WSortBox._place, "for name in self._by]", "for name in reversed(self._by)]"
     ),
     Mutation("a WSort promises the watermark", WSortBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
+]
+
+LOOKUPS = [
+    Mutation("a tuple finds every row that matches", LookupBox._found, "for row in rows]", "for row in rows[:1]]"),
+    Mutation("all equalities must hold", LookupBox._found, "if all(", "if any("),
+    Mutation("an inner lookup loses what finds nothing", LookupBox._found, "and self._box.outer", ""),
+    Mutation("an outer lookup keeps what finds nothing", LookupBox._found, "if not rows and", "if False and"),
+    Mutation("NULL equals nothing", lookups._equal, "one is None or other is None", "False"),
+    Mutation("NaN equals itself", lookups._equal, "one is other or one == other", "one == other"),
+    Mutation("the key of the row is hashed", LookupBox._made, ", *key]", "]"),
+    Mutation("all columns of the key are hashed", LookupBox._made, ", *key]", ", *key[:1]]"),
+    Mutation("the identity of the tuple is hashed", LookupBox._made, "*each.identity_parts, ", ""),
+    Mutation("a Lookup hashes its name", LookupBox._made, '"lookup", self._box.name', '"lookup", ""'),
+    Mutation("a Lookup is a kind of its own", LookupBox._made, '"lookup"', '"join"'),
+    Mutation("a Lookup keeps the origin", LookupBox._made, "origin=each.origin", "origin=self._box.name"),
+    Mutation("a Lookup keeps the time", LookupBox._made, "stime=each.stime", "stime=each.stime + 1"),
+    Mutation("a Lookup passes promises on", LookupBox.promises, "dict(self._promised[0])", "{}"),
 ]

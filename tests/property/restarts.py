@@ -54,11 +54,13 @@ def every_box(*, long: bool) -> Diagram:
         a.latest(right, on="k = k2", within="2s", name="latest_within"),
     ]
     resampled = a.resample(right, "b2", how="nearest", within="2s", on="k = k2", name="resample")
+    table = query.table("table", "t int, tv int", key="t", rows=[(1, 0), (2, 1), (3, 1), (4, 3)])
     boxes = [
         a.filter("v > 1", name="filter"),
         a.map("v * 2 AS v, a, b, since", name="map"),
         a.drop(0.4, seed=7, name="drop_some"),
         a.drop("v = 2", name="drop_twos"),
+        a.lookup(table, on="v = tv", name="lookup"),
         query.union(a, b, name="union"),
         a.aggregate(_MADE_OF, by="k", window="4s", every="2s", name="sliding"),
         a.aggregate(_MADE_OF, by="k", rows=3, name="threes"),

@@ -79,6 +79,7 @@ def _made(node: NodePlan, plan: Plan, state: Path, progress: Callable[[str], Non
         settings_of(node),
         part=part_of(plan, node.name),
         relays=relays_of(plan, node.name),
+        directory=node.directory,
         progress=lambda text: progress(f"{node.name}: {text}"),
     )
 

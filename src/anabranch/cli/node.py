@@ -85,6 +85,7 @@ def node(
         settings_of(planned),
         part=part_of(plan, name),
         relays=relays_of(plan, name),
+        directory=planned.directory,
         progress=waiting.progress,
     )
     typer.echo(f"node {name} of query {query.name}, state directory {where}", err=as_json)

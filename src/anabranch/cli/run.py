@@ -13,7 +13,7 @@ import typer
 from anabranch import limits
 from anabranch.cli import completing
 from anabranch.cli.colours import can_move
-from anabranch.cli.connecting import connect_query
+from anabranch.cli.connecting import connect_query, table_places
 from anabranch.cli.foreground import run_node
 from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us, settings, size_bytes, wait_us
@@ -39,6 +39,13 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=WRITER", help="A writer of an output, besides Flight, e.g. slow=jsonl:out.jsonl; repeatable."
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLACE",
+            help="Where a table is, if not as the query says, e.g. hosts=hosts.csv; repeatable.",
         ),
     ] = None,
     for_us: Annotated[
@@ -102,6 +109,7 @@ def run(
         retention_us=retention,
         log_bytes=log_bytes,
         disk_reserve_bytes=disk_reserve,
+        tables=table_places(table or []),
     )
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or Path(".anabranch", query.name)

@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -20,12 +21,15 @@ import pyarrow as pa
 
 from anabranch.deploy.description import read
 from anabranch.deploy.plan import NodePlan, Plan, make_plan
+from anabranch.deploy.plan import Role as PlannedRole
 from anabranch.deploy.validate import Checked, check_draft
 from anabranch.errors import ConfigError, DeploymentError, StateError, StreamNotFound
 from anabranch.model.links import LinkFault
 from anabranch.model.names import is_name
 from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
+from anabranch.node.tables import tables_read
+from anabranch.query.boxes import Diagram
 from anabranch.syncing import sync
 from anabranch.transport.ports import (
     CopyPiece,
@@ -189,12 +193,25 @@ def _plan_for(node: NodePlan, checked: Checked) -> Plan:
     mine = plan.nodes.get(node.name)
     if mine is None or mine.role is None:
         raise ConfigError(f"No query names the node {node.name}.", remedy="Hand it to the nodes that it names.")
+    _check_tables(node, plan.queries[mine.role.query].diagram, mine.role)
     if mine.address != node.address:
         raise ConfigError(
             f"The node {node.name} listens at {node.address}, and not at {mine.address}.",
             remedy="Use the same addresses in both files.",
         )
-    return plan
+    # Whoever hands over a query says nothing of the files of this machine.
+    return replace(plan, nodes={**plan.nodes, node.name: replace(mine, tables=node.tables, directory=None)})
+
+
+def _check_tables(node: NodePlan, diagram: Diagram, role: PlannedRole) -> None:
+    """Whoever sends a role names no files of this machine: its own file says where its tables are."""
+    for table in tables_read(diagram, role.stages):
+        if table.rows is None and table.name not in node.tables:
+            raise ConfigError(
+                f"The file of the node {node.name} does not say where its table {table.name!r} is.",
+                remedy=f'Add tables = {{{table.name} = "a file or database there"}} to nodes.{node.name} in its file, '
+                "and start it again.",
+            )
 
 
 def _write(path: Path, data: object) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from anabranch.deploy.parts import siblings
 from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan, Role
+from anabranch.node.tables import tables_read
+from anabranch.query.connectors import without_password
 from anabranch.query.graph import Stage
 
 
@@ -103,7 +105,14 @@ def _node(node: NodePlan, plan: Plan) -> Iterator[str]:
         yield "  has nothing to do yet"
     else:
         yield from _role(node.name, node.role, plan.queries[node.role.query])
+        yield from _tables(node, node.role, plan)
         yield from _rebuilt(node.name, node.role, plan)
+
+
+def _tables(node: NodePlan, role: Role, plan: Plan) -> Iterator[str]:
+    for table in tables_read(plan.queries[role.query].diagram, role.stages):
+        place = node.tables.get(table.name) or table.file or table.database or "the query"
+        yield f"  reads the table {table.name} from {without_password(place)}"
 
 
 def _rebuilt(name: str, role: Role, plan: Plan) -> Iterator[str]:
@@ -155,6 +164,7 @@ def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
         "master": node.master,
         "batch_interval_us": node.batch_interval_us,
         "conf": dict(node.conf),
+        "tables": dict(node.tables),
         "role": None,
     }
     if node.role is not None:

@@ -8,6 +8,7 @@ from anabranch.model.techniques import Technique
 from anabranch.node.part import Part
 from anabranch.node.relays import Relays
 from anabranch.node.settings import NodeSettings
+from anabranch.node.tables import tables_read
 
 
 def part_of(plan: Plan, name: str) -> Part:
@@ -29,6 +30,7 @@ def part_of(plan: Plan, name: str) -> Part:
         readers=role.readers,
         siblings={other: _address(plan, other) for other in siblings(plan, name)},
         compared=_compared(plan, name, role),
+        shares_tables={other: _address(plan, other) for other in _sharers(plan, name, role)},
         technique=plan.queries[role.query].technique if siblings(plan, name) else Technique.RACE,
     )
 
@@ -40,6 +42,17 @@ def _compared(plan: Plan, name: str, role: Role) -> dict[str, dict[str, str]]:
     outputs = [output.name for output in query.diagram.outputs if output.name in made - role.readers.keys()]
     others = {output: [node for node in query.copies[output] if node != name] for output in outputs}
     return {output: {node: _address(plan, node) for node in nodes} for output, nodes in others.items() if nodes}
+
+
+def _sharers(plan: Plan, name: str, role: Role) -> list[str]:
+    """The other nodes that read a table which this one reads."""
+    mine = set(tables_read(plan.queries[role.query].diagram, role.stages))
+    roles = {other: node.role for other, node in plan.nodes.items() if other != name and node.role is not None}
+    return [
+        other
+        for other, theirs in roles.items()
+        if theirs.query == role.query and mine & set(tables_read(plan.queries[role.query].diagram, theirs.stages))
+    ]
 
 
 def siblings(plan: Plan, name: str) -> tuple[str, ...]:
@@ -72,13 +85,14 @@ def relays_of(plan: Plan, name: str) -> Relays:
 
 
 def settings_of(node: NodePlan) -> NodeSettings:
-    """Where it listens, and its Spark; all else as it is by default."""
+    """Where it listens, its Spark, and where its tables are; all else as it is by default."""
     return NodeSettings(
         host=node.address.host,
         port=node.address.port,
         master=node.master,
         conf=node.conf,
         batch_interval_us=node.batch_interval_us,
+        tables=node.tables,
     )
 
 

@@ -29,6 +29,7 @@ from anabranch.model.names import lane_origin
 from anabranch.model.techniques import Technique
 from anabranch.node.part import needs_spark
 from anabranch.query.boxes import Arrow, Diagram, Source
+from anabranch.query.connectors import is_database
 from anabranch.query.graph import Stage, boxes_of, origins
 
 DEFAULT_MASTER = "local[*]"
@@ -117,6 +118,10 @@ class NodePlan:
     batch_interval_us: int
     conf: Mapping[str, str]
     role: Role | None
+    directory: Path | None
+    """From where relative paths in its query lead: where the query's file is."""
+    tables: Mapping[str, str]
+    """Where tables of its query are, if not where the query says; paths begin at the file of the deployment."""
     needs_spark: bool
     """As ``node.part`` decides it: an entry point alone does not."""
 
@@ -274,9 +279,19 @@ def _node_plan(
         batch_interval_us=_batch_interval_us(table.spark, description.spark),
         conf={**description.spark.conf, **table.spark.conf},
         role=role,
+        directory=None if role is None else (base / description.queries[role.query].file).resolve().parent,
+        tables={name: _place(base, place) for name, place in table.tables.items()},
         needs_spark=role is not None
         and needs_spark(queries[role.query].diagram, stages=role.stages, upstream=role.upstream, feeds=role.feeds),
     )
+
+
+def _place(base: Path, place: str) -> str:
+    """A file or a database as seen from anywhere."""
+    engine, colon, path = place.partition(":")
+    if not is_database(place):
+        return str(base.absolute() / place)
+    return place if engine not in ("sqlite", "duckdb") else f"{engine}{colon}{base.absolute() / path}"
 
 
 def _batch_interval_us(*tables: SparkTable) -> int:

@@ -12,14 +12,17 @@ from pathlib import Path
 
 from anabranch.deploy.addresses import Address
 from anabranch.deploy.parts import part_of
-from anabranch.deploy.plan import Plan
-from anabranch.errors import DeploymentError, Mistake, StateError
+from anabranch.deploy.plan import NodePlan, Plan, Role
+from anabranch.errors import AnabranchError, ConfigError, DeploymentError, Mistake, StateError
 from anabranch.node.state import check_directory
+from anabranch.node.tables import differences, digests, load_tables, other_contents
+from anabranch.query.boxes import Diagram
 
 
 def check_start(file: Path, plan: Plan, states: Mapping[str, Path]) -> None:
     """DeploymentError, if not every node could be started here."""
-    found = [*_ports(plan), *_states(plan, states)]
+    tables = _Tables(plan)
+    found = [*_ports(plan), *tables.mistakes, *_states(plan, states, tables.digests)]
     if found:
         raise DeploymentError(str(file), found)
 
@@ -52,11 +55,38 @@ def _bind(address: Address) -> OSError | None:
     return None
 
 
-def _states(plan: Plan, states: Mapping[str, Path]) -> Iterator[Mistake]:
+class _Tables:
+    """The tables that the nodes read, and whether they are there and the same."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.digests: dict[str, dict[str, str]] = {}
+        self.mistakes: list[Mistake] = []
+        for name, node in plan.nodes.items():
+            if node.role is not None:
+                self._load(name, node, plan.queries[node.role.query].diagram, node.role)
+
+    def _load(self, name: str, node: NodePlan, diagram: Diagram, role: Role) -> None:
+        try:
+            found = digests(load_tables(diagram, role.stages, node.directory, node.tables))
+        except ConfigError as error:
+            self._note(name, error)
+            return
+        for other, others in self.digests.items():
+            for table in differences(found, others):
+                self._note(name, other_contents(table, found[table], other, others[table]))
+                return
+        self.digests[name] = found
+
+    def _note(self, name: str, error: AnabranchError) -> None:
+        path = f"nodes.{name}.tables"
+        self.mistakes.append(Mistake(code="table", path=path, message=error.message, remedy=error.remedy))
+
+
+def _states(plan: Plan, states: Mapping[str, Path], tables: Mapping[str, Mapping[str, str]]) -> Iterator[Mistake]:
     for name, node in plan.nodes.items():
-        if node.role is None:
+        if node.role is None or name not in tables:
             continue
         try:
-            check_directory(states[name], plan.queries[node.role.query].diagram, part_of(plan, name))
+            check_directory(states[name], plan.queries[node.role.query].diagram, part_of(plan, name), tables[name])
         except StateError as error:
             yield Mistake(code="state", path=f"nodes.{name}.state", message=error.message, remedy=error.remedy)

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from anabranch.engine.hashing import identity_hash, identity_parts
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
-from anabranch.query.boxes import Drop, Filter, Map, Step, Union
+from anabranch.query.boxes import Drop, Filter, Map, Union
 from anabranch.query.sql import quote, select_items
 
 ROW_HEADER = (STIME, ORIGIN, TID)
@@ -54,7 +54,7 @@ def map_columns(box: Map, names: Sequence[str]) -> list[tuple[str, Column]]:
     return [(name, F.expr(sql)) for name, sql in select_items(box.columns, names)]
 
 
-def apply_step(frame: DataFrame, box: Step, port: int, origins: Origins) -> DataFrame:
+def apply_step(frame: DataFrame, box: Filter | Map | Drop, port: int, origins: Origins) -> DataFrame:
     """A Filter, Map or Drop."""
     if not isinstance(box, Map):
         return frame.filter(passes(box, port, origins))

@@ -62,6 +62,7 @@ from anabranch.node.stages import WATCH_S, StageRunner
 from anabranch.node.state import StateDirectory
 from anabranch.node.streams import Streams, check_name
 from anabranch.node.synchronizing import Synchronizing
+from anabranch.node.tables import Agreement, digests, load_tables
 from anabranch.node.telling import ComparedOutputs
 from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
@@ -90,6 +91,7 @@ class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
     ``relays`` are the links to other nodes that are emulated, or may be hurt; they are closed with the node.
+    ``directory`` is what relative paths of tables begin at, if not where the file of the query is.
     ``progress`` is told what the start is doing, several times a second for as long as that takes; what it raises ends
     the start.
     """
@@ -102,6 +104,7 @@ class Node:
         *,
         part: Part | None = None,
         relays: Relays | None = None,
+        directory: Path | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
@@ -112,7 +115,9 @@ class Node:
         self._stages: Final = self.part.stages
         self._stage_names: Final = frozenset(stage.name for stage in self._stages)
         self._stream_origins = self.part.origins(self.diagram)
-        self._directory = StateDirectory(Path(state), self.diagram, self.part)
+        base = query.directory if directory is None and isinstance(query, Query) else directory
+        self._tables: Final = load_tables(self.diagram, self._stages, base, self.settings.tables)
+        self._directory = StateDirectory(Path(state), self.diagram, self.part, digests(self._tables))
         self._relays = relays
         self._route = direct if relays is None else relays.route
         self._port = self.settings.port
@@ -157,6 +162,7 @@ class Node:
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
         self._synchronizing = Synchronizing(part.node, part.siblings, self._neighbours) if is_synchronized else None
         self._compared = ComparedOutputs(part, self._neighbours)
+        self._agreement = Agreement(part, self._tables, self._neighbours)
         self._streams = Streams(
             self.diagram,
             part,
@@ -188,12 +194,10 @@ class Node:
             if self._rebuild().if_empty():
                 self._make()
             self._run()
-        except QueryError:
-            # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
-            self._discard = self._directory.is_new and self._streams.are_empty()
-            self.stop()
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, QueryError) or error is self._agreement.failure:
+                # Only Spark, or another node, could tell what is wrong. Nothing has come of it: the directory is free.
+                self._discard = self._directory.is_new and self._streams.are_empty()
             self.stop()
             raise
 
@@ -214,6 +218,7 @@ class Node:
             outputs=self._compared,
         )
         self._peers.start()
+        self._agreement.start()
         self._port = self._server.port
         starting = f"; starting Spark ({self.settings.master})" if self._spark is not None else ""
         serving = f"serving at {self.address}{starting}"
@@ -248,6 +253,7 @@ class Node:
         if self._synchronizing is not None:
             self._synchronizing.close()
         self._compared.stop()
+        self._agreement.stop()
         self._neighbours.close()
         self._housekeeper.stop()
         if self._housekeeping is not None and self._housekeeping is not threading.current_thread():
@@ -285,7 +291,11 @@ class Node:
         broken = [runner.failed for runner in runners if runner.is_broken]
         failed = list(self.failed_stages().values())
         given_up = failed if len(failed) == len(self._stages) else []
-        ended = [error for error in (self._housekeeping_error, self._lost, self._peers.failure()) if error is not None]
+        ended = [
+            error
+            for error in (self._housekeeping_error, self._lost, self._peers.failure(), self._agreement.failure)
+            if error is not None
+        ]
         return next(iter([*ended, *broken, *self._spark_failure(), *given_up]), None)
 
     def _spark_has_died(self) -> bool:
@@ -466,6 +476,7 @@ class Node:
             schemas={stream: log.spec.schema for stream, log in inputs.items()},
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self.settings.batch_rows,
+            tables={name: table.rows for name, table in self._tables.items()},
         )
         if stage.name in self._runners:
             self._runners[stage.name].renew(run)
@@ -683,6 +694,9 @@ class Node:
             "uptime_s": round(time.monotonic() - self._started, 1),
             "executors": self._executors(),
             "spark": None if self._spark is None else self._spark.statistics(),
+            "tables": {
+                name: {"rows": table.rows.num_rows, "digest": table.digest} for name, table in self._tables.items()
+            },
             "sources": {name: entry.statistics() for name, entry in self._entries.items()},
             "feeds": self._feeding.statistics(),
             "stages": {

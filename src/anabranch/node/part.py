@@ -39,6 +39,8 @@ class Part:
     """The other nodes that do the same, from any of which this one can be rebuilt, and their addresses."""
     compared: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Per output that is made here and read by no node, the others that have a copy, and their addresses."""
+    shares_tables: Mapping[str, str] = field(default_factory=dict)
+    """The other nodes that read a table which is read here, and their addresses."""
     technique: Technique = Technique.RACE
     """What holds back what others would race for; for experiments."""
 

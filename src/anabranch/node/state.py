@@ -1,7 +1,8 @@
 """The state directory of a node: what lies where, whose it is, and who holds it.
 
-    node.json           format, the diagram that everything here belongs to, without its feeds and writers, which part
-                        of it the node does, and the life that began with the directory
+    node.json           format, the diagram that everything here belongs to, without its feeds and writers, the digests
+                        of the tables that it reads, which part of it the node does, and the life that began with the
+                        directory
     lock                held while a node runs on the directory
     sources/NAME.db     lanes, log and late log of a source: one transaction domain each
     inlets/NAME.db      the journal of a stream that other nodes make, and what its inlet knows of their copies
@@ -39,10 +40,11 @@ FORMAT: Final = 2
 class StateDirectory:
     """An open state directory; ``close`` lets others have it."""
 
-    def __init__(self, path: Path, diagram: Diagram, part: Part) -> None:
+    def __init__(self, path: Path, diagram: Diagram, part: Part, tables: Mapping[str, str] | None = None) -> None:
+        """``tables`` are the digests of the tables that the node reads."""
         self.path: Final = path
         self.life = ""
-        self._mine = _facts(diagram, part)
+        self._mine = _facts(diagram, part, tables or {})
         self.is_new = not (path / "node.json").exists()
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
@@ -159,20 +161,21 @@ class StateDirectory:
         _write_durably(marker, self._text(self.life))
 
 
-def check_directory(path: Path, diagram: Diagram, part: Part) -> None:
+def check_directory(path: Path, diagram: Diagram, part: Part, tables: Mapping[str, str] | None = None) -> None:
     """Whether a node could run on it now, found out before one is started: ``StateError`` says why not."""
     _refuse_foreign(path)
     if (path / "lock").exists():
         _take_lock(path).close()
     if (path / "node.json").exists():
-        _read_marker(path, _facts(diagram, part))
+        _read_marker(path, _facts(diagram, part, tables or {}))
 
 
-def _facts(diagram: Diagram, part: Part) -> dict[str, Any]:
+def _facts(diagram: Diagram, part: Part, tables: Mapping[str, str]) -> dict[str, Any]:
     """Whose a directory is."""
     return {
+        **({"tables": dict(tables)} if tables else {}),
         "format": FORMAT,
-        "query": diagram_to_dict(diagram.without_connectors()),
+        "query": diagram_to_dict(diagram.identity()),
         "part": {
             "stages": sorted(stage.name for stage in part.stages),
             "sources": sorted(part.entries),
@@ -205,6 +208,7 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
             f"{path} holds the state of another query: {'; '.join(changes)}.",
             remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
         )
+    _check_tables(path, found.get("tables", {}), mine.get("tables", {}))
     moved = describe_changes(found["part"], mine["part"])
     if moved:
         raise StateError(
@@ -212,6 +216,16 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
             remedy="Run a part that was placed anew on a new state directory, or undo the change.",
         )
     return str(found["life"])
+
+
+def _check_tables(path: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    changed = [f"{name!r} had {old[name][:16]}, has {new[name][:16]}" for name in old if new.get(name, "") != old[name]]
+    if old.keys() == new.keys() and changed:
+        raise StateError(
+            f"{path} holds the state of a query whose tables had other contents: table {'; table '.join(changed)}.",
+            remedy="Put the old contents back, or run with the new ones on a new state directory: what is there was "
+            "made with the old ones.",
+        )
 
 
 def describe_changes(old: Any, new: Any, where: str = "") -> list[str]:

@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Literal, overload
 
 from anabranch.errors import ConfigError, Problem, QueryError
@@ -30,17 +31,21 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Latest,
+    Lookup,
     Map,
     Output,
     Resample,
     Session,
     Slide,
     Source,
+    Table,
+    TableValue,
     Tumble,
     Union,
     WSort,
     XSection,
     kind_name,
+    table_rows,
 )
 from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
@@ -65,6 +70,8 @@ class Query:
         self._mistakes: Mistakes = {}
         self._places: dict[str, str] = {}
         self._untranslated: tuple[Problem, ...] = ()
+        self.directory: Path | None = None
+        """From where relative paths of tables lead: where its file is, if it came from one."""
 
     def source(
         self,
@@ -94,6 +101,31 @@ class Query:
             feed=feed_from(feed) if isinstance(feed, str) else feed,
         )
         return self._add(source, name, durations)[0]
+
+    def table(
+        self,
+        name: str,
+        schema: str,
+        *,
+        key: str | Sequence[str],
+        file: str | None = None,
+        database: str | None = None,
+        sql: str | None = None,
+        rows: Sequence[Sequence[TableValue]] | None = None,
+    ) -> Table:
+        """A table that does not change while the query runs, for ``lookup``. No two rows have equal values in ``key``.
+
+        Its rows are those of a file (CSV with a header, or Parquet), what a database answers to ``sql``, or ``rows``.
+        """
+        return Table(
+            name=name,
+            schema=parse_schema(_text("schema", schema)),
+            key=_names(key),
+            file=file,
+            database=database,
+            sql=sql,
+            rows=None if rows is None else table_rows(rows),
+        )
 
     def union(self, *streams: Stream, name: str | None = None) -> Stream:
         """All tuples of all these streams; they must have the same columns."""
@@ -450,6 +482,18 @@ class Stream:
             within_us=None if within is None else durations.read("within", within),
         )
         return self.query._add(latest, name, durations)[0]
+
+    def lookup(self, table: Table, *, on: str, outer: bool = False, name: str | None = None) -> Stream:
+        """Each tuple with every row of a table that has equal keys: ``on`` is equalities between columns of both.
+
+        A tuple without such a row is gone, or has NULL in the table's columns if ``outer``.
+        """
+        if not isinstance(table, Table):
+            raise QueryError(
+                self.query.name, [_misuse(f"{table!r} is not a table.", "Pass what `Query.table` returned.")]
+            )
+        lookup = Lookup(name="", input=self.arrow, table=table, on=_text("on", on), outer=_flag("outer", outer))
+        return self.query._add(lookup, name)[0]
 
     def resample(
         self,

@@ -16,6 +16,7 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Latest,
+    Lookup,
     Map,
     Resample,
     Session,
@@ -29,6 +30,7 @@ from anabranch.query.boxes import (
 from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
 from anabranch.query.kinds.keepers import DEDUP, WSORT
 from anabranch.query.kinds.kind import Kind
+from anabranch.query.kinds.lookups import LOOKUP
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
 from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSECTION
@@ -41,6 +43,7 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         MAP,
         DROP,
         UNION,
+        LOOKUP,
         AGGREGATE,
         SESSION,
         TUMBLE,
@@ -68,6 +71,8 @@ def kind(box: Box) -> Kind[Any]:
             return DROP
         case Union():
             return UNION
+        case Lookup():
+            return LOOKUP
         case Aggregate():
             return AGGREGATE
         case Tumble():

@@ -30,10 +30,12 @@ def load(path: str | Path) -> Query:
     if path.suffix.lower() not in loaders:
         raise ConfigError(f"{path} is not a query file.", remedy="Give a .py, .sql, .yaml or .yml file.")
     try:
-        return loaders[path.suffix.lower()](path)
+        query = loaders[path.suffix.lower()](path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path} cannot be read: {reason}.", remedy="Check the path.") from error
+    query.directory = path.resolve().parent
+    return query
 
 
 def _load_yaml(path: Path) -> Query:

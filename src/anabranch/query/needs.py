@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Session, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Lookup, Map, Session, Union
 from anabranch.query.graph import Stage, read_as
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
@@ -25,6 +25,10 @@ class Needs:
 
     def has(self, column: str) -> bool:
         return self.columns is None or column.lower() in self.columns
+
+    def without(self, columns: Iterable[str]) -> Needs:
+        gone = {column.lower() for column in columns}
+        return replace(self, columns=None if self.columns is None else self.columns - gone)
 
     def and_also(self, other: Needs) -> Needs:
         every = self.columns is None or other.columns is None
@@ -72,6 +76,8 @@ class _Following:
                 self.follow(box.input, wanted.and_also(IDENTITY))
             case Map() as box:
                 self.follow(box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity))
+            case Lookup() as box:  # whose identities come of those below
+                self.follow(box.input, wanted.without(box.table.columns).and_also(_read([parse_expression(box.on)])))
             case Union() as box:  # whose inputs are compared column by column
                 for below in box.inputs:
                     self.follow(below, replace(EVERYTHING, identity=wanted.identity))

@@ -9,6 +9,7 @@ from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
+from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, WSortBox
 from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
 from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
@@ -40,6 +41,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return DropBox(box, below[0], reached[0])
         case boxes.Union():
             return UnionBox(box, below[0], reached, hashes=union_hashes(diagram, box))
+        case boxes.Lookup():
+            return LookupBox(box, below[0], reached[0])
         case boxes.Join():
             return JoinBox(box, below[0], below[1], reached)
         case boxes.Aggregate(rows=int()):

@@ -12,12 +12,14 @@ from anabranch.deploy.awaiting import Awaiting, await_role, role_directory
 from anabranch.deploy.handing import hand_over
 from anabranch.deploy.parts import part_of
 from anabranch.deploy.plan import NodePlan, load_plan
+from anabranch.deploy.tables import load_tables
 from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, StateError, StreamNotFound
+from anabranch.query.text import diagram_to_dict
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Role
 from anabranch.transport.server import FlightServer
 from tests.unit.cli.conftest import Cli
-from tests.unit.deploy.files import with_free_ports, write
+from tests.unit.deploy.files import WITH_TABLE, with_free_ports, write
 
 
 class Waiting:
@@ -70,6 +72,25 @@ def test_a_node_that_is_started_again_has_its_part(waiting: Waiting) -> None:
 
     again = await_role(waiting.nodes["d"], waiting.folder / "d", never)
     assert again == waiting.awaiting["d"].plan
+
+
+def test_a_node_reads_no_table_that_its_own_file_does_not_name(tmp_path: Path) -> None:
+    """Whoever hands over a query says nothing of the files of other machines."""
+    text = with_free_ports()
+    file = write(tmp_path, text.replace("b = {", 'b = {tables = {hosts = "/etc/passwd"}, '), WITH_TABLE)
+    own = tmp_path / "own.toml"
+    own.write_text(text.partition("[queries")[0])
+    diagram = load_plan(file).queries["paths"].diagram
+    role = Role(node="b", tables=load_tables(file), queries={"paths": diagram_to_dict(diagram)})
+    waiting = Awaiting(load_plan(own).nodes["b"], tmp_path / "b.deployment")
+    with pytest.raises(ConfigError, match="The file of the node b does not say where its table 'hosts' is"):
+        waiting.take_role(role)
+    assert not waiting.given.is_set()
+    own.write_text(own.read_text().replace("b = {", 'b = {tables = {hosts = "here.csv"}, '))
+    waiting = Awaiting(load_plan(own).nodes["b"], tmp_path / "b.deployment")
+    waiting.take_role(role)
+    assert waiting.plan is not None
+    assert waiting.plan.nodes["b"].tables == {"hosts": str(tmp_path / "here.csv")}
 
 
 def test_a_node_waits_until_it_is_given_something(waiting: Waiting) -> None:
