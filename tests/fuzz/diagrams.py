@@ -258,6 +258,11 @@ class _Builder:
             advance = self._random.choice(({}, {"every": "1s"}, {"every_rows": 2}))
         elif self._random.random() < 0.3:
             advance = {"every_rows": self._random.choice((2, 3))}
+        elif self._random.random() < 0.4:
+            window, advance = (
+                {"window": self._random.choice(("1s", "2s"))},
+                {"every": self._random.choice(("700ms", "1s"))},
+            )
         self._streams.append(
             stream.slide(
                 ", ".join(made),

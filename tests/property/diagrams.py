@@ -128,6 +128,7 @@ def sliding() -> Diagram:
     query.output("every_second", both.slide(sums, by="k", rows=4, every_rows=2, name="every_second"))
     query.output("of_three", a.slide(sums, window="1500ms", every_rows=3, name="of_three"))
     query.output("at_moments", both.slide(sums, by="k", rows=2, every="1s", name="at_moments"))
+    query.output("while_at_moments", both.slide(sums, by="k", window="2s", every="1s", name="while_at_moments"))
     query.output("sections", both.xsection(sums, by="k", window="2s", every="1s", name="sections"))
     lasting = a.xsection(
         "count(*) AS n, count_if(x IS NULL) AS nulls, sum(x) FILTER (WHERE x > 1) AS x, 1 + max(x) AS y",

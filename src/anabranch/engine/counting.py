@@ -166,7 +166,10 @@ class Slides:
         if self.rows is not None:
             return np.minimum(np.arange(len(end)) + self.rows - 1, end)
         assert self.window_us is not None
-        too_late = first_at_or_after(ordered.times, ordered.group, ordered.times + self.window_us)
+        after = ordered.times + self.window_us
+        if self.every_us is not None:  # the last moment in whose window it is, and what belongs to later ones
+            after = after // self.every_us * self.every_us
+        too_late = first_at_or_after(ordered.times, ordered.group, after)
         return np.where(too_late == len(end), end, too_late - 1)
 
     def _is_needed(self, ordered: Ordered, end: Integers) -> Flags:
@@ -182,10 +185,14 @@ class Slides:
     def _wake_us(self, ordered: Ordered, end: Integers, kept: Flags) -> int:
         if self.every_us is not None:
             moments = self._moments(ordered)
-            return int(moments[moments > ordered.watermark_us].min(initial=NEVER))
+            moment_us = int(moments[moments > ordered.watermark_us].min(initial=NEVER))
+            return min(moment_us, self._too_old_us(ordered, kept))
+        return self._too_old_us(ordered, kept & (np.arange(len(end)) < end) if self.step > 1 else kept)
+
+    def _too_old_us(self, ordered: Ordered, passing: Flags) -> int:
+        """When rows are to be forgotten that no result to come will count."""
         if self.window_us is None:
             return NEVER
-        passing = kept & (np.arange(len(end)) < end) if self.step > 1 else kept
         times = ordered.times[passing]
         # Not at once: each time costs a trip to the state, for all groups of a part.
         return int(times.min()) + self.window_us + self.window_us // 4 if len(times) else NEVER

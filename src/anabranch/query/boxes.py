@@ -197,7 +197,7 @@ class Slide:
     """One tuple per tuple, over the last ``rows`` tuples of its group, or over those of the last ``window``.
 
     Only every ``every_rows``-th tuple of a group has one; with ``every``, there is one at each multiple of it before
-    which a tuple of the group has come.
+    which a tuple of the group has come since the last, over what came before it.
     """
 
     name: str

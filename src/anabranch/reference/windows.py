@@ -239,8 +239,9 @@ class SlideBox(OrderedBox):
         tuples = self._tuples[group]
         if self._box.rows is not None:
             last = tuples[-self._box.rows :]
-        else:
-            last = [each for each in tuples if each.stime > stime - (self._box.window_us or 0)]
+        else:  # a moment is after its window, a tuple is in it
+            first = stime - (self._box.window_us or 0) + (self._box.every_us is None)
+            last = [each for each in tuples if each.stime >= first]
         return self._summaries.named("slide", group, identity, stime, last)
 
     def promises(self) -> Promises:

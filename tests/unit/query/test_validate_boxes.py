@@ -307,7 +307,13 @@ def test_the_timeout_of_a_tumble_is_a_number_of_milliseconds(timeout: str, code:
 
 @pytest.mark.parametrize(
     "options",
-    [{"rows": 5}, {"rows": 5, "every_rows": 2}, {"rows": 5, "every": "1s"}, {"window": "1s", "every_rows": 3}],
+    [
+        {"rows": 5},
+        {"rows": 5, "every_rows": 2},
+        {"rows": 5, "every": "1s"},
+        {"window": "1s", "every_rows": 3},
+        {"window": "2s", "every": "1s"},
+    ],
 )
 def test_a_slide_reads_back(options: dict[str, Any]) -> None:
     _, ping = ping_query()
@@ -332,10 +338,12 @@ def test_a_slide_reads_back(options: dict[str, Any]) -> None:
             "meaningless-option",
             "every_rows: results come by `every` here.",
         ),
+        ({"window": "1s", "every": "2s"}, "bad-window", "every: 2s is longer than the window of 1s."),
+        ({"window": "5s", "every": "1us"}, "bad-window", "every: 1us is not a positive number of whole milliseconds."),
         (
-            {"window": "5s", "every": "1s"},
+            {"window": "1001ms", "every": "1ms"},
             "bad-window",
-            "every: results for windows of time, every while, are those of an Aggregate.",
+            "every: a tuple would lie in 1,001 windows; 1,000 are possible.",
         ),
         (
             {"rows": 2_002, "every_rows": 2},

@@ -120,6 +120,11 @@ def test_a_moment_has_a_result_if_a_tuple_came_since_the_last() -> None:
     assert box.promises() == {"s": 4 * MS + 1}
 
 
+def test_a_moment_is_over_the_while_before_it() -> None:
+    assert results(slide(window_us=4 * MS, every_us=2 * MS), 1, 2, 4, 5) == [(2, 1), (4, 3), (6, 11)], "2 is at 6 - 4"
+    assert results(slide(window_us=4 * MS, every_us=4 * MS), 0, 1, 4) == [(4, 1), (8, 4)], "4 is not before 4"
+
+
 def test_a_result_is_known_by_its_tuple() -> None:
     box = slide(rows=2)
     each = row("a/0", 1 * MS, 1, k="x", v=1)

@@ -281,10 +281,8 @@ def _check_advance(box: Slide, report: Report) -> None:
         message = "every_rows: results come by `every` here."
         report.add("meaningless-option", box.name, "every_rows", message, "Leave `every` or `every_rows` out.")
     elif box.every_us is not None and box.window_us is not None and box.rows is None:
-        message = "every: results for windows of time, every while, are those of an Aggregate."
-        remedy = "Use .aggregate(…, window=…, every=…), or leave `every` out."
-        report.add("bad-window", box.name, "every", message, remedy)
-    if box.every_us is not None:
+        _check_time_advance(box.name, box.window_us, box.every_us, report)
+    elif box.every_us is not None:
         check_window(box.name, "every", box.every_us, report)
     if box.every_rows is not None and box.every_rows < 1:
         message = f"every_rows: {box.every_rows} is not a number of tuples."
@@ -420,6 +418,11 @@ def _check_kind_of_window(box: Aggregate, report: Report) -> None:
 
 def _check_time_windows(box: str, window_us: int, every_us: int, report: Report) -> None:
     check_window(box, "window", window_us, report)
+    _check_time_advance(box, window_us, every_us, report)
+
+
+def _check_time_advance(box: str, window_us: int, every_us: int, report: Report) -> None:
+    """How far apart windows of time lie."""
     if every_us != window_us:
         check_window(box, "every", every_us, report)
     if every_us > window_us > 0:
