@@ -17,6 +17,7 @@ from anabranch.query.boxes import (
     Join,
     Latest,
     Map,
+    Python,
     Resample,
     Session,
     Slide,
@@ -29,6 +30,7 @@ from anabranch.query.boxes import (
 from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
 from anabranch.query.kinds.keepers import DEDUP, WSORT
 from anabranch.query.kinds.kind import Kind
+from anabranch.query.kinds.python import PYTHON
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
 from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSECTION
@@ -39,6 +41,7 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         SOURCE,
         FILTER,
         MAP,
+        PYTHON,
         DROP,
         UNION,
         AGGREGATE,
@@ -64,6 +67,8 @@ def kind(box: Box) -> Kind[Any]:
             return FILTER
         case Map():
             return MAP
+        case Python():
+            return PYTHON
         case Drop():
             return DROP
         case Union():

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Session, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Python, Session, Union
 from anabranch.query.graph import Stage, read_as
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
@@ -43,7 +43,7 @@ def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
         return dict.fromkeys(stage.inputs, EVERYTHING)
     found: dict[str, Needs] = {}
     wanted = _read([*map(parse_expression, root.by), *parse_list(root.columns)])
-    if isinstance(root, Session):  # which is known by its first tuple
+    if isinstance(root, Session) or root.emit_rows is not None:  # which are known by their tuples
         wanted = wanted.and_also(IDENTITY)
     _Following(diagram, stage, found).follow(root.input, wanted)
     return found
@@ -72,6 +72,9 @@ class _Following:
                 self.follow(box.input, wanted.and_also(IDENTITY))
             case Map() as box:
                 self.follow(box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity))
+            case Python() as box:
+                read = Needs(frozenset(map(str.lower, box.reads)) if box.reads else None, identity=False)
+                self.follow(box.input, wanted.and_also(read))
             case Union() as box:  # whose inputs are compared column by column
                 for below in box.inputs:
                     self.follow(below, replace(EVERYTHING, identity=wanted.identity))

@@ -18,12 +18,11 @@ from anabranch.engine.counting import (
     VALUE,
     CountWindows,
     CrossSections,
-    Runs,
     Slides,
-    TimedCountWindows,
 )
 from anabranch.engine.ordered import work_off
 from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
+from anabranch.engine.parting import Runs, TimedCountWindows
 from anabranch.model.header import ORIGIN, STIME, TID
 
 TIME = pa.timestamp("us", tz="UTC")
