@@ -61,6 +61,7 @@ class _Builder:
             self._xsection,
             self._resample,
             self._wsort,
+            self._python,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -142,12 +143,14 @@ class _Builder:
         columns = self._columns(stream)
         keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 3))]
+        every = self._random.choice((None, None, "1s", "500ms"))
         self._streams.append(
             stream.aggregate(
                 ", ".join(made),
                 by=[key.name for key in keys],
                 window=self._random.choice(WINDOWS),
-                every=self._random.choice((None, None, "1s", "500ms")),
+                every=every,
+                emit_rows=self._random.choice((None, None, 1, 3)) if every is None else None,
                 scale=self._scale(made),
                 name=self._name("aggregate"),
             )
@@ -167,6 +170,7 @@ class _Builder:
                 rows=size,
                 every_rows=every,
                 timeout=self._random.choice((None, *GAPS)) if every is None else None,
+                emit_rows=self._random.choice((None, size - 1)) if every is None and size > 1 else None,
                 scale=self._scale(made),
                 name=self._name("count"),
             )
@@ -253,6 +257,7 @@ class _Builder:
                 ", ".join(made),
                 by=[key.name for key in keys],
                 gap=self._random.choice(GAPS),
+                emit_rows=self._random.choice((None, None, 1, 2)),
                 scale=self._scale(made),
                 name=self._name("session"),
             )
@@ -268,6 +273,7 @@ class _Builder:
                 ", ".join(made),
                 by=[key.name for key in keys],
                 timeout=self._random.choice((*GAPS, "5s")),  # without one, a run lasts into the next epoch
+                emit_rows=self._random.choice((None, None, 1, 2)),
                 scale=self._scale(made),
                 name=self._name("tumble"),
             )
@@ -285,6 +291,11 @@ class _Builder:
             advance = self._random.choice(({}, {"every": "1s"}, {"every_rows": 2}))
         elif self._random.random() < 0.3:
             advance = {"every_rows": self._random.choice((2, 3))}
+        elif self._random.random() < 0.4:
+            window, advance = (
+                {"window": self._random.choice(("1s", "2s"))},
+                {"every": self._random.choice(("700ms", "1s"))},
+            )
         self._streams.append(
             stream.slide(
                 ", ".join(made),
@@ -319,6 +330,22 @@ class _Builder:
         keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
         timeout = self._random.choice(GAPS)
         self._streams += stream.wsort([key.name for key in keys], timeout=timeout, name=self._name("wsort"))
+
+    def _python(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        if any(column.name == "text" for column in columns):  # it has been there already
+            return
+        reads = self._random.sample(columns, self._random.randint(1, min(3, len(columns))))
+        self._streams.append(
+            stream.python(
+                "tests.python_functions:written",
+                "text string, nulls int",
+                reads=[column.name for column in reads] if self._random.random() < 0.7 else (),
+                deterministic=True,
+                name=self._name("python"),
+            )
+        )
 
     def _dedup(self) -> None:
         stream = self._pick()

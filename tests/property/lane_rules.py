@@ -35,9 +35,14 @@ ENTRIES = [
         "np.arange(state.next_number, state.next_number + count",
         "np.arange(1, 1 + count",
     ),
-    Mutation("every entry takes its number", lane._counted, "state.next_number + count", "state.next_number + 1"),
     Mutation(
-        "every entry takes its client's number", lane._counted, "known.next_number + count", "known.next_number + 1"
+        "every entry takes its number", lane._heard, "state.next_number + count", "state.next_number + min(count, 1)"
+    ),
+    Mutation(
+        "every entry takes its client's number",
+        lane._heard,
+        "known.next_number + count",
+        "known.next_number + min(count, 1)",
     ),
     Mutation("voids take the next numbers", Lane._append, "first=state.next_number", "first=1"),
     Mutation("a boundary takes the next number", Lane._raise_boundary, "number=state.next_number", "number=1"),
@@ -222,7 +227,12 @@ CLOCK = [
         "self.rules.silence_us is not None and ",
     ),
     Mutation("boundaries are coalesced", Lane._heartbeat, "last_entry_us < self", "last_entry_us <= self"),
-    Mutation("rows are as good as a heartbeat", lane._counted, ", last_entry_us=event.now_us", ""),
+    Mutation(
+        "rows are as good as a heartbeat",
+        lane._heard,
+        "now_us if count else state.last_entry_us",
+        "state.last_entry_us",
+    ),
     Mutation(
         "a time column does not follow the clock",
         Lane._heartbeat,

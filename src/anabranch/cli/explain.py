@@ -67,11 +67,14 @@ def explain(
     diagram, problems = query.diagram(), query.validate()
     if not as_json:
         typer.echo(as_mermaid(diagram) if mermaid else f"{as_text(diagram)}\n{classes.as_text(diagram)}", nl=False)
+    warnings = _missing_functions(diagram)
     plans = _plans(diagram) if plan and not problems else {}
     if as_json:
         import json
 
-        typer.echo(json.dumps(_found(query, problems, plans), indent=2))
+        typer.echo(json.dumps({**_found(query, problems, plans), "warnings": warnings}, indent=2))
+    for warning in [] if as_json else warnings:
+        typer.echo(f"warning: {warning}", err=True)
     for stage, text in {} if as_json else plans.items():
         typer.echo(f"\nstage {stage}\n{text}")
     if problems:
@@ -114,6 +117,22 @@ def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> 
         **classes.as_data(query.diagram()),
         "plans": plans,
     }
+
+
+def _missing_functions(diagram: Diagram) -> list[str]:
+    """Functions that this machine does not have. Hosts need them, and may have them."""
+    from anabranch.errors import ConfigError
+    from anabranch.functions import find
+    from anabranch.query.boxes import Python
+
+    told = []
+    for box in diagram.boxes:
+        if isinstance(box, Python):
+            try:
+                find(box.function)
+            except ConfigError as error:
+                told.append(f"{box.name}: {error}")
+    return told
 
 
 def _plans(diagram: Diagram) -> dict[str, str]:

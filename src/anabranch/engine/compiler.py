@@ -23,7 +23,7 @@ from anabranch.engine.keepers import apply_dedup, apply_wsort
 from anabranch.engine.lookups import Tables, apply_lookup
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
 from anabranch.engine.roots import Finish, Root
-from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
+from anabranch.engine.row_windows import count_windows, cross_section, early_sessions, early_time_windows, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
@@ -43,6 +43,7 @@ from anabranch.query.boxes import (
     Latest,
     Lookup,
     Map,
+    Python,
     Resample,
     Session,
     Slide,
@@ -155,10 +156,14 @@ class _Compiler:
             match box:
                 case Aggregate(rows=int()):
                     return count_windows(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Aggregate(emit_rows=int()):
+                    return early_time_windows(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Aggregate():
                     return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Join():
                     return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Session(emit_rows=int()):
+                    return early_sessions(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Session():
                     return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Tumble():
@@ -175,7 +180,7 @@ class _Compiler:
                     return Root(apply_dedup(self._arrow(box.input), box))
                 case WSort():
                     return Root(apply_wsort(self._arrow(box.input), box, self._stage.port))
-                case Source() | Filter() | Map() | Drop() | Lookup() | Union():
+                case Source() | Filter() | Map() | Python() | Drop() | Lookup() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:
                     assert_never(box)
@@ -186,7 +191,7 @@ class _Compiler:
         is_read = read_as(self._diagram, self._stage, arrow) is not None
         with self._naming(box):
             match box:
-                case Filter() | Map() | Drop() | Lookup() if not is_read:
+                case Filter() | Map() | Python() | Drop() | Lookup() if not is_read:
                     return self._parted(box, arrow.port)
                 case Union() if not is_read:
                     frames = [self._arrow(below) for below in box.inputs]

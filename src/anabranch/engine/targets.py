@@ -26,13 +26,15 @@ from anabranch.engine.stateless import (
     ROW_HEADER,
     apart,
     data_columns,
+    function_columns,
     map_columns,
     passes,
+    with_function,
 )
 from anabranch.limits import PLAN_STEPS
 from anabranch.model.header import TID
 from anabranch.model.names import Origins
-from anabranch.query.boxes import Lookup, Map, Step
+from anabranch.query.boxes import Lookup, Map, Python, Step
 from anabranch.query.sql import quote
 
 _KEEP = "_keep"
@@ -88,6 +90,11 @@ def _with_target(
             made = made.select(*carried, _KEEP, *ROW_HEADER, *mapped)
         elif isinstance(box, Lookup):
             made = _looked_up(made, box, carried, origins, tables)
+        elif isinstance(box, Python):
+            names = [name for name in data_columns(made) if name not in hidden]
+            added = [column.alias(name) for name, column in function_columns(box)]
+            made = with_function(made, box, names, _KEEP)
+            made = made.select(*carried, _KEEP, *ROW_HEADER, *[quote(name) for name in names], *added)
         else:
             made = made.withColumn(_KEEP, F.when(F.col(_KEEP), passes(box, port, origins)).otherwise(F.lit(False)))
         made = apart(made) if count % PLAN_STEPS == 0 else made

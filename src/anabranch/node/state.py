@@ -1,8 +1,8 @@
 """The state directory of a node: what lies where, whose it is, and who holds it.
 
     node.json           format, the diagram that everything here belongs to, without its feeds and writers, the digests
-                        of the tables that it reads, which part of it the node does, and the life that began with the
-                        directory
+                        of the tables that it reads and of the modules that it calls, which part of it the node does,
+                        and the life that began with the directory
     lock                held while a node runs on the directory
     sources/NAME.db     lanes, log and late log of a source: one transaction domain each
     inlets/NAME.db      the journal of a stream that other nodes make, and what its inlet knows of their copies
@@ -29,6 +29,7 @@ from typing import IO, Any, Final
 
 from anabranch import failpoints
 from anabranch.errors import StateError
+from anabranch.node.functions import digests
 from anabranch.node.part import Part
 from anabranch.query.boxes import Diagram
 from anabranch.query.text import diagram_to_dict
@@ -172,6 +173,7 @@ def check_directory(path: Path, diagram: Diagram, part: Part, tables: Mapping[st
 
 def _facts(diagram: Diagram, part: Part, tables: Mapping[str, str]) -> dict[str, Any]:
     """Whose a directory is."""
+    called = digests(diagram, part)
     return {
         **({"tables": dict(tables)} if tables else {}),
         "format": FORMAT,
@@ -181,6 +183,7 @@ def _facts(diagram: Diagram, part: Part, tables: Mapping[str, str]) -> dict[str,
             "sources": sorted(part.entries),
             "reads": sorted(part.upstream),
         },
+        **({"functions": called} if called else {}),
     }
 
 
@@ -214,6 +217,12 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
         raise StateError(
             f"{path} holds the state of another part of the query: {'; '.join(moved)}.",
             remedy="Run a part that was placed anew on a new state directory, or undo the change.",
+        )
+    changed = [name for name, digest in mine.get("functions", {}).items() if found["functions"].get(name) != digest]
+    if changed:
+        raise StateError(
+            f"{path} holds what another version of the module {' and '.join(changed)} computed.",
+            remedy="A changed function makes a new stream: run it on a new state directory, or undo the change.",
         )
     return str(found["life"])
 

@@ -96,6 +96,23 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Python:
+    """One tuple out for each tuple in: with its own columns, then ``columns``, which a function makes of those that it
+    ``reads``, or of all. ``function`` is its name, ``module:function``; its code is no part of a query."""
+
+    name: str
+    input: Arrow
+    function: str
+    columns: Schema
+    reads: tuple[str, ...] = ()
+    deterministic: bool = False
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """All tuples but those for which ``predicate`` holds, or but ``fraction`` of them, chosen by seed and identity."""
 
@@ -171,8 +188,9 @@ class Aggregate:
 
     A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
     begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. With
-    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. ``scale`` is how many
-    digits after the point its exact sums have (``floats``).
+    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. With ``emit_rows``
+    there is a result after every so many tuples of a window, too. ``scale`` is how many digits after the point its
+    exact sums have (``floats``).
     """
 
     name: str
@@ -184,6 +202,7 @@ class Aggregate:
     rows: int | None = None
     every_rows: int | None = None
     timeout_us: int | None = None
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -215,6 +234,7 @@ class Session:
     columns: str
     by: tuple[str, ...]
     gap_us: int
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -234,6 +254,7 @@ class Tumble:
     columns: str
     by: tuple[str, ...]
     timeout_us: int | None = None
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -246,7 +267,7 @@ class Slide:
     """One tuple per tuple, over the last ``rows`` tuples of its group, or over those of the last ``window``.
 
     Only every ``every_rows``-th tuple of a group has one; with ``every``, there is one at each multiple of it before
-    which a tuple of the group has come.
+    which a tuple of the group has come since the last, over what came before it.
     """
 
     name: str
@@ -386,7 +407,7 @@ class WSort:
         return (self.input,)
 
 
-Step = Filter | Map | Drop | Lookup
+Step = Filter | Map | Python | Drop | Lookup
 """Boxes that take each tuple of one stream by itself: they keep origin and time, and hold nothing. All but a Lookup
 keep the identity, too, and make at most one tuple of each."""
 
@@ -401,6 +422,9 @@ Stateful = Maker | Keeper
 
 Summing = Aggregate | Session | Tumble | Slide | XSection
 """Boxes that compute aggregate functions over groups of tuples."""
+
+Early = Aggregate | Session | Tumble
+"""Those of them that may have results before a window is over, after every ``emit_rows`` of its tuples."""
 
 Box = Source | Step | Union | Stateful
 

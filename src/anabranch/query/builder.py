@@ -34,6 +34,7 @@ from anabranch.query.boxes import (
     Lookup,
     Map,
     Output,
+    Python,
     Resample,
     Session,
     Slide,
@@ -268,6 +269,31 @@ class Stream:
         """One tuple for each tuple, with the columns of a SQL select list."""
         return self.query._add(Map(name="", input=self.arrow, columns=_text("columns", columns)), name)[0]
 
+    def python(
+        self,
+        function: str,
+        columns: str,
+        *,
+        reads: str | Sequence[str] = (),
+        deterministic: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple for each tuple, with further columns that a function makes.
+
+        ``function`` is a name, ``module:function``. It gets a ``pyarrow.RecordBatch`` of the columns that it ``reads``
+        (of all, if nothing is said) and returns ``columns``, one value for each row. ``deterministic`` says that it
+        makes the same of a row whenever and wherever it is called.
+        """
+        python = Python(
+            name="",
+            input=self.arrow,
+            function=_text("function", function),
+            columns=parse_schema(_text("columns", columns)),
+            reads=_names(reads),
+            deterministic=_flag("deterministic", deterministic),
+        )
+        return self.query._add(python, name)[0]
+
     def drop(self, which: float | str, *, seed: int = 0, name: str | None = None) -> Stream:
         """All tuples but those for which a predicate holds, or but a fraction of them.
 
@@ -290,6 +316,7 @@ class Stream:
         window: Duration,
         by: str | Sequence[str] = (),
         every: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
@@ -303,6 +330,7 @@ class Stream:
         by: str | Sequence[str] = (),
         every_rows: int | None = None,
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
@@ -317,13 +345,15 @@ class Stream:
         rows: int | None = None,
         every_rows: int | None = None,
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per group and window: of a time, or of a number of tuples.
 
         A window begins every ``every``, or with every ``every_rows``-th tuple of its group; by default, when the last
-        one ends. With ``timeout``, a window of tuples is over so long after its first tuple, full or not.
+        one ends. With ``timeout``, a window of tuples is over so long after its first tuple, full or not. With
+        ``emit_rows``, there is a result after every so many tuples of a window, too.
         Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those are that
         something decides by, to 9 digits.
         """
@@ -340,6 +370,7 @@ class Stream:
             rows=size,
             every_rows=size if every_rows is None else _whole("every_rows", every_rows),
             timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
@@ -350,10 +381,12 @@ class Stream:
         *,
         gap: Duration,
         by: str | Sequence[str] = (),
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
-        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group."""
+        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group; with
+        ``emit_rows`` one after every so many tuples of a session, too."""
         durations = _Durations()
         session = Session(
             name="",
@@ -361,6 +394,7 @@ class Stream:
             columns=_text("columns", columns),
             by=_names(by),
             gap_us=durations.read("gap", gap),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(session, name, durations)[0]
@@ -371,11 +405,12 @@ class Stream:
         *,
         by: str | Sequence[str],
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per run of tuples with equal columns ``by``: when one with other values comes, or ``timeout`` after
-        the first of the run."""
+        the first of the run; with ``emit_rows`` one after every so many tuples of a run, too."""
         durations = _Durations()
         tumble = Tumble(
             name="",
@@ -383,6 +418,7 @@ class Stream:
             columns=_text("columns", columns),
             by=_names(by),
             timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(tumble, name, durations)[0]

@@ -18,6 +18,7 @@ from anabranch.query.boxes import (
     Latest,
     Lookup,
     Map,
+    Python,
     Resample,
     Session,
     Slide,
@@ -31,6 +32,7 @@ from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
 from anabranch.query.kinds.keepers import DEDUP, WSORT
 from anabranch.query.kinds.kind import Kind
 from anabranch.query.kinds.lookups import LOOKUP
+from anabranch.query.kinds.python import PYTHON
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
 from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSECTION
@@ -41,6 +43,7 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         SOURCE,
         FILTER,
         MAP,
+        PYTHON,
         DROP,
         UNION,
         LOOKUP,
@@ -67,6 +70,8 @@ def kind(box: Box) -> Kind[Any]:
             return FILTER
         case Map():
             return MAP
+        case Python():
+            return PYTHON
         case Drop():
             return DROP
         case Union():

@@ -27,7 +27,6 @@ from anabranch.query.sql import (
 TYPE_REMEDY = f"Types are {', '.join(PLAIN_TYPES)} and decimal(p,s)."
 NAME_REMEDY = "Names begin with a letter and have letters, digits, _ and -, at most 64."
 COLUMN_REMEDY = "Columns begin with a letter and have letters, digits and _."
-
 _WRITTEN_BY_OTHERS: Final = {
     "text": "string",
     "varchar": "string",
@@ -153,18 +152,18 @@ def check_columns(box: str, field: str, names: Sequence[str], report: Report, *,
         check_unique(box, field, "column", names, report)
 
 
-def check_type(box: str, column: str, type_: str, report: Report) -> None:
+def check_type(box: str, field: str, column: str, type_: str, report: Report) -> None:
     if canonical_type(type_) is not None:
         return
     if " collate" in type_:
         remedy = "Declare it as string; compare lower(column), for example."
-        report.add("collation", box, "schema", f"Column {column!r} has a collation.", remedy)
+        report.add("collation", box, field, f"Column {column!r} has a collation.", remedy)
     elif not type_:
-        report.add("unsupported-type", box, "schema", f"Column {column!r} has no type.", TYPE_REMEDY)
+        report.add("unsupported-type", box, field, f"Column {column!r} has no type.", TYPE_REMEDY)
     else:
         meant = _WRITTEN_BY_OTHERS.get(type_.split("(")[0])
         remedy = f"Use {meant}." if meant else candidates(type_, (*PLAIN_TYPES, "decimal(p,s)"))
-        report.add("unsupported-type", box, "schema", f"Column {column!r} is a {type_!r}.", remedy)
+        report.add("unsupported-type", box, field, f"Column {column!r} is a {type_!r}.", remedy)
 
 
 def check_unique(box: str, field: str, what: str, names: Iterable[str], report: Report) -> None:

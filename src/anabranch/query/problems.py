@@ -14,10 +14,12 @@ from anabranch.errors import Problem, check
 
 CODES: Final = {
     "ambiguous-column": "a join condition reads a column that both sides have",
+    "arbitrary-function": "replicas would call a Python function that is not declared deterministic",
     "bad-aggregate": "an aggregate column is not built from aggregate functions alone",
     "bad-connector": "a feed or a writer that cannot do what it is asked to",
     "bad-drop": "a Drop that does not say what to drop, or with a fraction that is none",
     "bad-duration": "a text that is no duration, or a negative one",
+    "bad-function": "a Python function that has no name, is not there, or cannot be called",
     "bad-name": "a name with characters that names cannot have",
     "bad-resample": "a way to make values between others that is none, or values that have none between",
     "bad-scale": "a number of digits that exact sums cannot have",

@@ -54,7 +54,7 @@ def _check(table: Table, report: Report) -> None:
         report.add("unsupported-type", table.name, "schema", message, 'Write "name type, ...".')
     check_columns(table.name, "schema", table.columns, report)
     for column in table.schema:
-        check_type(table.name, column.name, column.type or "", report)
+        check_type(table.name, "schema", column.name, column.type or "", report)
     _check_key(table, report)
     _check_place(table, report)
 

@@ -11,8 +11,16 @@ from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
 from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, WSortBox
-from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, PythonBox, UnionBox
+from anabranch.reference.windows import (
+    AggregateBox,
+    CountAggregateBox,
+    EarlyAggregateBox,
+    SessionBox,
+    SlideBox,
+    TumbleBox,
+    XSectionBox,
+)
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -37,6 +45,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return FilterBox(box, below[0], reached[0])
         case boxes.Map():
             return MapBox(box, below[0], reached[0])
+        case boxes.Python():
+            return PythonBox(box, below[0], reached[0])
         case boxes.Drop():
             return DropBox(box, below[0], reached[0])
         case boxes.Union():
@@ -47,6 +57,8 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return JoinBox(box, below[0], below[1], reached)
         case boxes.Aggregate(rows=int()):
             return CountAggregateBox(box, below[0], reached[0], scales)
+        case boxes.Aggregate(emit_rows=int()):
+            return EarlyAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0], scales)
         case boxes.Session():

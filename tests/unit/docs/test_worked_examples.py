@@ -45,6 +45,17 @@ def sections() -> dict[str, str]:
 WORKED = {name: tables for name, text in sections().items() if (tables := tables_of(text))}
 
 
+@pytest.fixture(autouse=True)
+def functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples beside the pages have the functions that the pages call."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
+def test_the_function_of_the_page_is_that_of_the_examples() -> None:
+    (shown,) = [each.text for each in blocks(PAGE) if each.language == "text" and "def fare" in each.text]
+    assert shown.strip() in (ROOT / "examples" / "scoring.py").read_text()
+
+
 @cache
 def queries() -> list[Diagram]:
     names: dict[str, Any] = {}

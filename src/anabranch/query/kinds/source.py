@@ -53,7 +53,7 @@ class SourceKind(Kind[Source]):
             report.add("unsupported-type", box.name, "schema", "The schema has no columns.", 'Write "name type, ...".')
         check_columns(box.name, "schema", [column.name for column in box.schema], report)
         for column in box.schema:
-            check_type(box.name, column.name, column.type or "", report)
+            check_type(box.name, "schema", column.name, column.type or "", report)
         for field in ("disorder", "idle", "silence"):
             check_duration(box.name, field, getattr(box, f"{field}_us"), report)
         _check_time(box, report)
