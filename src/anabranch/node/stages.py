@@ -146,6 +146,8 @@ class StageRunner:
         self._awaited: Mark | None = None
         self._held_s = 0.0
         self._logging = threading.Lock()
+        self._logged: Batch | None = None
+        """The last batch in the log. Only this stage logs there, so it is read at a start, and known from there on."""
         self._life = 0
         self._has_run = False
         self._starts = 0
@@ -170,7 +172,7 @@ class StageRunner:
             self._in_batch = False
             self._starts += 1
         self._news.set()
-        last = self.store.last_batch()
+        last = self._logged = self._last_batch()
         self._run.start(self._log, None if last is None else last.batch_id, life=life)
 
     def renew(self, run: StageRun) -> None:
@@ -288,8 +290,13 @@ class StageRunner:
     def _log(self, batch: StageBatch) -> None:
         ranges = {name: (batch.starts.get(name, 0), end) for name, end in batch.ends.items()}
         new = Batch(lineage=batch.lineage, batch_id=batch.batch_id, ranges=ranges)
-        if decide(self.stage.name, self._last_batch(), new) is Decision.APPEND:
-            self._append(batch, new)
+        if decide(self.stage.name, self._logged, new) is Decision.APPEND:
+            try:
+                self._append(batch, new)
+            except BaseException:  # it may be in the log all the same
+                self._logged = self._last_batch()
+                raise
+            self._logged = new
         self.acknowledged = batch.starts  # what this batch starts after, Spark has committed
         self._ends = batch.ends
         self._watermark_us = batch.watermark_us

@@ -130,8 +130,9 @@ class Log:
     def latest_seq(self, after_seq: int, max_rows: int) -> int:
         """The furthest segment with no more than ``max_rows`` rows after ``after_seq``; but at least one segment."""
         state = self._state
-        if after_seq == state.end.seq:
-            return after_seq
+        held = state.end.id - state.trimmed.id
+        if after_seq == state.end.seq or (held <= max_rows and state.trimmed.seq <= after_seq <= state.end.seq):
+            return state.end.seq
         start = self._mark(after_seq)
         with self._pool.connection() as connection:
             furthest = one_row(
@@ -143,6 +144,9 @@ class Log:
 
     def rows_between(self, after_seq: int, to_seq: int) -> int:
         return self._mark(to_seq).id - self._mark(after_seq).id
+
+    def rows_held(self) -> int:
+        return self._state.end.id - self._state.trimmed.id
 
     def id_at(self, seq: int) -> int:
         """The last row up to this segment."""

@@ -182,3 +182,19 @@ def test_a_full_journal_has_its_batch(stage: Stage, monkeypatch: pytest.MonkeyPa
     stage.bring(0, force=True)
     question.join(HANG_S)
     assert stage.answers == [3]
+
+
+def test_a_batch_that_is_logged_although_it_failed_is_known_again(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After its commit a transaction tidies up, and that may fail; Spark asks again then."""
+    stage.bring(2 * S, 1_500_000)
+    stage.ask().join(HANG_S)
+    answer, read = stage.answers[-1], stage.read
+    with monkeypatch.context() as failing:
+        failing.setattr(stage.runner, "_written", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stage.batch()
+    stage.answers, stage.read = [answer], read
+    stage.batch()
+    assert stage.log.last_id() == 2
