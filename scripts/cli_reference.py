@@ -61,9 +61,11 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `version --json` | `anabranch`, `python`, `pyspark`, `pyarrow`: versions; null if not installed |
 | `explain --json` | `query`, `problems` (a list, each with code, box, message and remedy), \
 `diagram` (as in YAML; null if there are problems), `columns` (name and type of each column, by arrow), \
-`classes` (of each box, by order, with reasons), `state` (what each box keeps), `recovery` (by mode), \
+`classes` (of each box, by order, with reasons), `state` (what each box keeps), \
+`python` (what each Python box calls, and where), `recovery` (by mode), \
 `floats` (by box and column: the scale if it is exact, what decides by it, whether replicas are refused), \
-`refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan) |
+`refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan), \
+`warnings` (functions of Python boxes that are not on this machine) |
 | `operators --json` | `operators` (by kind of box, each with `meaning`, `class`, `state` and `keys`, its parameters) |
 | `explain FILE.toml --json` | `mistakes` (a list, each with code, path, message and remedy), \
 `plan` (null if there are mistakes): `queries`, `nodes`, `links`, `faults` |

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import anabranch as ab
+from anabranch import limits
 from anabranch.model.times import SECOND
 from anabranch.query.files import load
 from anabranch.transport.session import Connection
@@ -81,14 +82,17 @@ def test_a_missing_function_is_told_before_spark_starts(file: Path, tmp_path: Pa
         ("fails", "Box made: tests.python_functions:fails raised ValueError: cannot score 2 rows"),
     ],
 )
-def test_a_function_that_fails_names_box_and_function(function: str, message: str, tmp_path: Path) -> None:
+def test_a_function_that_fails_names_box_and_function(
+    function: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.1,))
     query = ab.Query("failing")
     numbers = query.source("numbers", "x int")
     query.output("out", numbers.python(f"tests.python_functions:{function}", "n bigint", name="made"))
     query.output("plain", numbers)
     with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
         connection.push("numbers", [{"x": 1}, {"x": 2}])
-        wait_for(node.failed_stages, "the stage to be given up")
+        wait_for(node.failed_stages)
         (error,) = node.failed_stages().values()
         assert message in str(error)
         assert "Traceback" not in str(error)

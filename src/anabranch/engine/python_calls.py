@@ -2,8 +2,7 @@
 
 It is a column of Spark, an Arrow UDF, not ``mapInArrow``: only the columns that the function reads go to a worker, and
 only those that it makes come back. All others, the header among them, stay in the JVM, and Spark's rules go on to see
-which columns are needed, and which Filters can run before. Imported by Spark's workers, which load nothing else of the
-engine for it.
+which columns are needed. Imported by Spark's workers, which load nothing else of the engine for it.
 """
 
 from __future__ import annotations
