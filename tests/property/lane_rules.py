@@ -193,10 +193,10 @@ SENDERS = [
     Mutation(
         "who speaks is not silent",
         lane._heard,
-        "seen_us=event.now_us",
-        "seen_us=state.producers[event.producer].seen_us",
+        "seen_us=now_us",
+        "seen_us=known.seen_us",
     ),
-    Mutation("late rows are counted", lane._answer, "int(rows.late.sum())", "0"),
+    Mutation("late rows are counted", lane._answer, "int(np.count_nonzero(rows.late))", "0"),
     Mutation("new rows are counted", lane._answer, "len(rows.numbers)", "accepted_through"),
     Mutation("a clock that cannot be stops the lane", Lane.handle, "MIN_TIME_US <= event", "0 <= event"),
 ]
@@ -248,7 +248,12 @@ CLOCK = [
     Mutation(
         "a repetition breaks the silence", Lane._enter, "return _heard(state, event), [Answer", "return state, [Answer"
     ),
-    Mutation("an entry breaks the silence", Lane._enter, "_counted(_heard(new, event), event", "_counted(new, event"),
+    Mutation(
+        "an entry breaks the silence",
+        lane._heard,
+        "last_activity_us=now_us",
+        "last_activity_us=state.last_activity_us if count else now_us",
+    ),
     Mutation("a registration breaks the silence", Lane._register, ", last_activity_us=event.now_us", ""),
     Mutation(
         "nobody is silent while the entry point is down",
