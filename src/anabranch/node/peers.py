@@ -2,9 +2,9 @@
 
 One thread for each peer writes letters, one at a time: all that there is to say about all lanes, and the next when it
 is answered. So pushes that come while a letter is under way travel together in the next, and a peer that is slow or
-away holds up nobody who has a majority without it. A letter is written when there are news, and twice a second as a
-reminder while anything is owed to the peer or by it, which is also what finds one again that was away. Where all have
-everything, nothing is said.
+away holds up nobody who has a majority without it. A letter is written when there are news, which may wait a while for
+others (``core/asking.py``), and half a second after the last as a reminder while anything is owed to the peer or by it,
+which is also what finds one again that was away. Where all have everything, nothing is said.
 """
 
 from __future__ import annotations
