@@ -72,8 +72,8 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
 | `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
-| `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `spark`, `sources`, `feeds`, \
-`stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `links`, `writers`, `streams` |
+| `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `spark`, `tables`, `sources`, \
+`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `links`, `writers`, `streams` |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
@@ -85,6 +85,7 @@ of `status`, each by name:
 | node | `state`: {states}; `intake`: open, or why it has stopped; \
 `executors`: null without a cluster; `spark`: null if the node needs none, or `state` (starting, running, restarting, \
 failed), `starts` (how often it was started), `error` (how its JVM ended, until it runs again) |
+| table, by name | `rows`, `digest` (of its contents) |
 | source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
 `closed` |
 | feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |

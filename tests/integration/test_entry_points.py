@@ -9,7 +9,6 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ import anabranch as ab
 from anabranch import limits
 from anabranch.cli.app import app
 from anabranch.core.roll_call import Beginning
-from anabranch.core.shared_lane import Release, SharedLane
+from anabranch.core.shared_lane import SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
 from anabranch.model.position import Position
 from anabranch.model.times import CLOSED_US
@@ -355,8 +354,8 @@ def pushing(producer: ab.Producer, first: int, count: int) -> Iterator[None]:
 class ReleasesAlone(SharedLane[Any]):
     """Broken: what the leader holds counts as held by a majority."""
 
-    def _release(self, copy: Any, leading: Any) -> Any:
-        return replace(copy, released=copy.held), leading, [Release(through=copy.held)]
+    def _released(self, copy: Any, leading: Any) -> int:
+        return int(copy.held)
 
 
 def test_a_release_without_a_majority_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -113,12 +113,12 @@ class Pace:
 def shows_results(root: Box, before_us: int, now_us: int) -> bool:
     """Whether a stage with this root may have results to show when its watermark goes from one time to another.
 
-    A window of time is shown when its end is reached. What other boxes that wait show is known to Spark alone. A Join
-    has shown all its pairs when their tuples came.
+    A window of time is shown when its end is reached. What other boxes that wait show, and windows with early results,
+    is known to Spark alone. A Join has shown all its pairs when their tuples came.
     """
     if now_us <= before_us or catalog.waits_us(root) is None:
         return False
-    if not isinstance(root, Aggregate) or root.counts:
+    if not isinstance(root, Aggregate) or root.counts or root.emit_rows is not None:
         return True
     window_us, every_us = root.time_window
     return (now_us - window_us) // every_us > (before_us - window_us) // every_us

@@ -11,13 +11,14 @@ from __future__ import annotations
 import random
 import time
 from collections import deque
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from anabranch import limits
 from anabranch.core import elections
 from anabranch.core import shared_lane as lanes
+from anabranch.core.asking import Asking
 from anabranch.core.elections import Elections, Standing
 from anabranch.core.lane_state import LaneState
 from anabranch.core.shared_lane import Leading, SharedLane
@@ -35,7 +36,7 @@ TRIM_BYTES: Final = 4 << 20
 """Entries that nobody needs are removed when there are so many, or so large: each removal reads one of them again."""
 
 SMALL_BYTES: Final = 64 << 10
-"""Entries up to this size are released together with the storing of the next: a transaction of their own costs more."""
+"""Entries up to this size, together, may wait for others before a peer is told of them or shows them."""
 
 Message = lanes.Message[bytes]
 
@@ -124,6 +125,9 @@ class LaneReplica:
         self.closed = False
         """Whether the lane has nothing more to say."""
         self._elections = Elections(speaks_every_us)
+        self._asking = Asking()
+        self._entered_us: int | None = None
+        """Since when an entry waits for its release."""
         self._watch = self._elections.begin(_now_us(), chance=random.random())
 
     # --- how it is -------------------------------------------------------------------------------------------------
@@ -140,7 +144,7 @@ class LaneReplica:
     @property
     def held_bytes(self) -> int:
         """What waits for a majority."""
-        return sum(entry.size for entry in self.copy.between(self.copy.released, self.copy.held))
+        return _size(self.copy.between(self.copy.released, self.copy.held))
 
     def state_at(self, place: int) -> LaneState:
         """The state of the lane after this place, which is not trimmed."""
@@ -257,15 +261,37 @@ class LaneReplica:
         return handled
 
     def _postponed(self, message: lanes.StoreAsked[bytes]) -> lanes.StoreAsked[bytes]:
-        """The message without the news that earlier entries are released, if these are large: somebody waits for its
-        answer, and nobody for these. Where it brings entries that are released already, a peer catches up, and has all
-        of it at once."""
-        news = self.copy.between(self.copy.released, message.released)
-        if message.released > message.after or sum(entry.size for entry in news) <= SMALL_BYTES:
+        """The message without the news that earlier entries are released: somebody waits for its answer, and nobody for
+        these, which the leader has shown. They are released together, after a while or when there are many. Where it
+        brings entries that are released already, a peer catches up, and has all of it at once."""
+        if message.released > message.after:
             return message
-        self._news = replace(message, entries=())
-        self._sharing.look(0.0)
-        return replace(message, released=self.copy.released)
+        if self._news is None:
+            self._sharing.look(limits.LATER_S)
+        self._news = lanes.StoreAsked(
+            sender=message.sender,
+            term=message.term,
+            after=message.after,
+            began_with=message.began_with,
+            entries=(),
+            released=message.released,
+            everywhere=message.everywhere,
+            lives=message.lives,
+        )
+        if _size(self.copy.between(self.copy.released, message.released)) > SMALL_BYTES:
+            self._sharing.look(0.0)
+        return lanes.StoreAsked(
+            sender=message.sender,
+            term=message.term,
+            after=message.after,
+            began_with=message.began_with,
+            entries=message.entries,
+            released=self.copy.released,
+            counts=message.counts,
+            everywhere=message.everywhere,
+            base=message.base,
+            lives=message.lives,
+        )
 
     def show_news(self) -> Handled:
         """Releases what was heard to be released, and could wait."""
@@ -276,6 +302,9 @@ class LaneReplica:
 
     def enter(self, decided: Decided) -> Handled:
         """The next entry of the lane, which this entry point leads."""
+        self._asking = self._asking.entered()
+        if self._entered_us is None:
+            self._entered_us = _now_us()
         return self.handle(lanes.Entered(contents=(Held(body=decided.to_bytes(), decided=decided),)))
 
     def handle(self, event: lanes.Event[Held]) -> Handled:
@@ -301,10 +330,15 @@ class LaneReplica:
             self._note(after.released)
         self.copy, self._leading = after, leading
         self._settle(news=after.released > before.released)
-        answers = self._told(actions)
-        return Handled(answers=answers, released=released, won=self.leads and not led, lost=led and not self.leads)
+        if after.released > before.released:
+            self._asked_first(after)
+        answers = self._told(actions, entered=isinstance(event, lanes.Entered))
+        won, lost = self.leads and not led, led and not self.leads
+        if won or lost:
+            self._asking, self._entered_us = Asking(), None
+        return Handled(answers=answers, released=released, won=won, lost=lost)
 
-    def _told(self, actions: list[lanes.Action[Held]]) -> list[Message]:
+    def _told(self, actions: list[lanes.Action[Held]], *, entered: bool) -> list[Message]:
         """Questions are asked when their peer is written to, with all that there is then; answers go back."""
         answers: list[Message] = []
         for action in actions:
@@ -313,8 +347,36 @@ class LaneReplica:
             if isinstance(action.message, lanes.VoteAnswered | lanes.StoreAnswered):
                 answers.append(action.message)
             else:
-                self._tell(action.peer, 0.0)
+                self._tell(action.peer, limits.LATER_S if entered and self._may_wait(action.peer) else 0.0)
         return answers
+
+    # --- whom it asks first ----------------------------------------------------------------------------------------
+
+    @property
+    def patience_s(self) -> float:
+        """How long those that were asked first may take before ``ask_all`` is due."""
+        return self._asking.patience_us / 1_000_000
+
+    def ask_all(self) -> None:
+        """An entry was not released in time."""
+        if not self.is_settled and self._asking.first:
+            self._asking = self._asking.overdue()
+            for peer in self._sharing.peers:
+                self._tell(peer, 0.0)
+
+    def _may_wait(self, peer: str) -> bool:
+        """Whether it is told of the last entry later, with others."""
+        if self._asking.asks(peer) or self._leading is None:
+            return False
+        copy, stored = self.copy, self._leading.stored[peer]
+        far_behind = self._asking.is_far_behind(copy.held - stored)
+        return not far_behind and _size(copy.between(stored, copy.held)) <= SMALL_BYTES
+
+    def _asked_first(self, copy: Copy) -> None:
+        entered_us, self._entered_us = self._entered_us, None
+        if self._leading is not None and entered_us is not None:
+            took_us, needed = _now_us() - entered_us, self._rules.majority - 1
+            self._asking = self._asking.released(copy.released, self._leading.stored, took_us, needed)
 
     def _settle(self, *, news: bool) -> None:
         """Who waits hears what became of it, and peers what was released: with the next entry, if one comes soon."""
@@ -326,7 +388,7 @@ class LaneReplica:
                 waiting.released = True
         if leads and news:
             for peer in self._sharing.peers:
-                self._tell(peer, limits.RELEASE_NEWS_S)
+                self._tell(peer, limits.RELEASE_NEWS_S if self._asking.asks(peer) else limits.LATER_S)
 
     def _append(self, transaction: Transaction, decided: Decided) -> None:
         for log, rows, promise_us in (
@@ -401,6 +463,10 @@ class LaneReplica:
 
     def _read(self, held: Held) -> Decided:
         return held.decided(self._store, self._origin)
+
+
+def _size(entries: Iterable[Held]) -> int:
+    return sum([entry.size for entry in entries])
 
 
 def _with_bodies(message: Message) -> lanes.Message[Held]:

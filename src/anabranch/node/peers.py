@@ -2,9 +2,9 @@
 
 One thread for each peer writes letters, one at a time: all that there is to say about all lanes, and the next when it
 is answered. So pushes that come while a letter is under way travel together in the next, and a peer that is slow or
-away holds up nobody who has a majority without it. A letter is written when there are news, and twice a second as a
-reminder while anything is owed to the peer or by it, which is also what finds one again that was away. Where all have
-everything, nothing is said.
+away holds up nobody who has a majority without it. A letter is written when there are news, which may wait a while for
+others (``core/asking.py``), and half a second after the last as a reminder while anything is owed to the peer or by it,
+which is also what finds one again that was away. Where all have everything, nothing is said.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _LetterWriter:
         self._failure: AnabranchError | None = None
         self._tries = 0
         self._reminded_s = float("-inf")
-        """When a letter was last a reminder, too."""
+        """When a letter last reminded the peer of all that it is owed."""
         self.broken: AnabranchError | None = None
         self._thread = threading.Thread(target=self._run, name=f"letters to {peer}", daemon=True)
 
@@ -171,12 +171,9 @@ class _LetterWriter:
 
     def _write_or_wait(self) -> float:
         """Returns the seconds until the next reminder, or until an absent peer is looked for again."""
-        now_s = time.monotonic()
-        reminder = now_s - self._reminded_s >= limits.HEARTBEAT_S
-        self._reminded_s = now_s if reminder else self._reminded_s
         try:
             begins = self._greet()
-            owes = self._write(reminder=reminder)
+            owes = self._write()
         except InvariantBroken:
             raise
         except AnabranchError as error:
@@ -201,13 +198,18 @@ class _LetterWriter:
                 entry.answered(self._peer, self._client.greet(greeting))
         return begins
 
-    def _write(self, *, reminder: bool) -> bool:
+    def _write(self) -> bool:
         """Returns whether the peer is to be reminded of anything."""
-        letter = [
-            AboutLane(source=source, lane=lane, message=message)
-            for source, entry in self._entries.items()
-            for lane, message in entry.letter(self._peer, reminder=reminder)
-        ]
+        now_s = time.monotonic()
+        reminder = now_s - self._reminded_s >= limits.HEARTBEAT_S
+        letter: list[AboutLane] = []
+        reminded = True
+        for source, entry in self._entries.items():
+            told, of_all = entry.letter(self._peer, reminder=reminder)
+            letter += [AboutLane(source=source, lane=lane, message=message) for lane, message in told]
+            reminded = reminded and of_all
+        if reminded:
+            self._reminded_s = now_s
         answers = self._call.tell_lanes(self._name, letter) if letter else []
         owes = False
         for source, entry in self._entries.items():

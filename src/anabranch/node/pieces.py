@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from anabranch.errors import StreamNotFound
 from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import Log
 from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest
@@ -70,7 +71,7 @@ def _pieces_after(
     log: Log, seq: int, first_id: int, over: Callable[[], bool], follow: bool, quiet_s: float
 ) -> Iterator[CopyPiece]:
     nothing = no_rows(stored_schema(log.spec.schema))
-    promises = log.punctuations_at(seq)
+    promises: Punctuations = log.punctuations_at(seq)
     yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
     while not over():
         end = log.end_seq()

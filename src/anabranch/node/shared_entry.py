@@ -281,8 +281,14 @@ class SharedEntryPoint(EntryPoint):
 
     def _wait_released(self, replica: LaneReplica) -> None:
         waiting = replica.wait_from_now()
+
+        def is_over() -> bool:
+            return waiting.released is not None or self._stopping()
+
         try:
-            self._changed.wait_for(lambda: waiting.released is not None or self._stopping(), limits.RELEASE_WAIT_S)
+            if not self._changed.wait_for(is_over, replica.patience_s):
+                replica.ask_all()
+                self._changed.wait_for(is_over, limits.RELEASE_WAIT_S)
         finally:
             replica.wait_no_more(waiting)
         if not waiting.released:
@@ -320,15 +326,15 @@ class SharedEntryPoint(EntryPoint):
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
-    def letter(self, peer: str, *, reminder: bool) -> list[tuple[str, Message]]:
-        """What this peer is to be told now, lane by lane; with ``reminder`` also where there are no news."""
+    def letter(self, peer: str, *, reminder: bool) -> tuple[list[tuple[str, Message]], bool]:
+        """What this peer is to be told now, lane by lane; with ``reminder`` also where there are no news. And whether
+        it is reminded by that of all that it is owed."""
         with self._lock:
             names, self._due[peer] = self._due[peer], set()
-            if reminder:
-                names |= {name for name, replica in self._replicas.items() if replica.owes(peer)}
+            owed = {name for name, replica in self._replicas.items() if name not in names and replica.owes(peer)}
             told: list[tuple[str, Message]] = []
             room = limits.LETTER_BYTES
-            for name in sorted(names):
+            for name in sorted(names | owed if reminder else names):
                 if room <= 0:
                     self._due[peer].add(name)
                     continue
@@ -339,7 +345,7 @@ class SharedEntryPoint(EntryPoint):
                     room -= size
             if self._due[peer]:
                 self._sharing.wake(peer, 0.0)
-            return told
+            return told, reminder or not owed
 
     def answered_by(self, peer: str, answers: Sequence[tuple[str, Message]]) -> bool:
         """What this peer said to a letter. Returns whether it is to be reminded of anything."""

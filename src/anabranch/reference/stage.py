@@ -66,11 +66,10 @@ class StageReference:
     def watermark_after(self, punctuations: Mapping[str, Mapping[str, int]]) -> int:
         """The watermark that the streams make which are read, when they promise this."""
         read = [
-            punctuations.get(stream, {}).get(each, 0)
+            {origin: punctuations.get(stream, {}).get(origin, 0) for origin in self._origins[arrow]}
             for arrow, stream in self._read.items()
-            for each in self._origins[arrow]
         ]
-        return min(read) // 1_000 * 1_000
+        return min(time for promised in read for time in promised.values()) // 1_000 * 1_000
 
     @property
     def watermark_us(self) -> int:

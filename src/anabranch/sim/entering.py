@@ -8,6 +8,7 @@ from typing import Final
 
 from anabranch.core import elections
 from anabranch.core import shared_lane as lanes
+from anabranch.core.asking import Asking
 from anabranch.core.elections import Standing
 from anabranch.core.shared_lane import LaneCopy, Leading
 from anabranch.sim import messages as say
@@ -53,6 +54,9 @@ class Entering:
         """It leads nothing, and nobody pushes here."""
         self._owning.forget()
         self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
+        self._asking = dict.fromkeys(self._role.lanes, Asking())
+        self._entered_us: dict[str, int] = {}
+        """Since when an entry of the lane waits for its release."""
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
         self._elections = self._protocol.elections()
@@ -155,6 +159,7 @@ class Entering:
         after = self._forgetting(before, after)
         if after is before and not actions:
             return
+        actions = self._asked(origin, event, after, actions)
         disk = self._process.memory.with_lane(origin, after)
         if not actions and _same_but_for_what_is_kept(before, after):
             self._process.memory = disk  # durable with the next transaction
@@ -203,6 +208,45 @@ class Entering:
             self._process.when_durable(carry_out)
         if self._owning.owns(origin):
             self._follow_lead(origin, after, actions)
+
+    # --- whom it asks first ----------------------------------------------------------------------------------------
+
+    def _asked(
+        self, origin: str, event: lanes.Event[say.Pushed], copy: Copy, actions: list[lanes.Action[say.Pushed]]
+    ) -> list[lanes.Action[say.Pushed]]:
+        """Without what need not be said to everybody at once. Who is not told now is reminded later."""
+        asking, leading = self._asking[origin], self._leading[origin]
+        if any(isinstance(action, lanes.Lead | lanes.StepDown) for action in actions):
+            self._asking[origin] = Asking()
+            self._entered_us.pop(origin, None)
+            return actions
+        if leading is None or not leading.elected:
+            return actions
+        now_us = self._process.world.now_us
+        if any(isinstance(action, lanes.Release) for action in actions) and origin in self._entered_us:
+            took_us, needed = now_us - self._entered_us.pop(origin), self._shared[origin].majority - 1
+            asking = self._asking[origin] = asking.released(copy.released, leading.stored, took_us, needed)
+        if not isinstance(event, lanes.Entered):
+            return actions
+        asking = self._asking[origin] = asking.entered()
+        self._entered_us.setdefault(origin, now_us)
+        self._process.later(asking.patience_us, lambda: self._ask_all(origin, copy.held))
+
+        def waits(action: lanes.Action[say.Pushed]) -> bool:
+            if not isinstance(action, lanes.Tell) or asking.asks(action.peer):
+                return False
+            return not asking.is_far_behind(copy.held - leading.stored[action.peer])
+
+        return [action for action in actions if not waits(action)]
+
+    def _ask_all(self, origin: str, place: int) -> None:
+        """If the entry at this place was not released in time."""
+        leading = self._leading[origin]
+        if leading is None or not leading.elected or self._process.memory.lanes[origin].released >= place:
+            return
+        self._asking[origin] = self._asking[origin].overdue()
+        for peer in self._role.peers:
+            self._about_lane(origin, lanes.PeerReachable(peer=peer))
 
     def _follow_lead(self, origin: str, copy: Copy, actions: list[lanes.Action[say.Pushed]]) -> None:
         """The numbering of an owned lane goes with the lead."""

@@ -56,7 +56,7 @@ def encode_rows(rows: pa.RecordBatch) -> pa.Buffer:
     return rows.serialize()
 
 
-def decode_rows(body: bytes | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+def decode_rows(body: bytes | memoryview | pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(body), schema)
 
 
@@ -92,7 +92,8 @@ def encoded(rows: pa.RecordBatch, origin: str) -> tuple[EncodedRows, ...]:
 
 
 def _encoded(rows: pa.RecordBatch, origin: str) -> EncodedRows:
-    times = rows.column(1).view(pa.int64()).to_numpy()
+    column = rows.column(1)
+    times = np.frombuffer(column.buffers()[1], np.int64, rows.num_rows, 8 * column.offset)  # ``to_numpy`` loads pandas
     return EncodedRows(rows.serialize(), rows.num_rows, origin, int(times.min()), int(times.max()))
 
 

@@ -8,7 +8,7 @@ come from SQLite, a few segments at a time. Must not write.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple, TypeVar
@@ -19,7 +19,7 @@ from anabranch.errors import StateError, StreamNotFound, check
 from anabranch.storage import codec
 from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
-from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark, find_punctuations
+from anabranch.storage.state import LogSpec, LogState, Mark, Published, Recent, find_mark, find_punctuations
 
 __all__ = ["End", "Log", "LogSpec", "Segment"]
 
@@ -45,9 +45,9 @@ class Segment:
 
     seq: int
     first_id: int
-    body: bytes | pa.Buffer | None
+    body: bytes | memoryview | pa.Buffer | None
     schema: pa.Schema
-    punctuations: dict[str, int]
+    punctuations: Mapping[str, int]
     appended_us: int
 
     @cached_property
@@ -272,6 +272,10 @@ class Log:
 
     def _segments(self, state: LogState, after_seq: int, to_seq: int) -> Iterator[Segment]:
         while after_seq < to_seq:
+            recent = self._published.recent(self.name)
+            if recent and recent[0].seq <= after_seq + 1:
+                yield from _remembered(recent, state.stored_schema, after_seq, to_seq)
+                return
             try:
                 with self._pool.connection() as connection:
                     fetched = _fetch(connection, self._bodies, state, after_seq, to_seq)
@@ -306,6 +310,20 @@ class Log:
             f"Log {self.name!r} does not hold segment {seq}: it holds {state.trimmed.seq + 1} to {state.end.seq}.",
             remedy="Subscribe from a position that the log still holds.",
         )
+
+
+def _remembered(recent: Sequence[Recent], schema: pa.Schema, after_seq: int, to_seq: int) -> Iterator[Segment]:
+    """Those of the last segments that are between these places."""
+    for each in recent:
+        if after_seq < each.seq <= to_seq:
+            yield Segment(
+                seq=each.seq,
+                first_id=each.first_id,
+                body=each.body,
+                schema=schema,
+                punctuations=each.punctuations,
+                appended_us=each.appended_us,
+            )
 
 
 def _fetch(connection: Connection, bodies: Bodies, state: LogState, after_seq: int, to_seq: int) -> list[Segment]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -38,6 +39,23 @@ class Mark:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A segment that was just appended, as it is stored."""
+
+    seq: int
+    first_id: int
+    body: bytes | memoryview | pa.Buffer | None
+    punctuations: Mapping[str, int]
+    appended_us: int
+
+
+RECENT_SEGMENTS: Final = 8
+RECENT_BYTES: Final = 16 << 10
+"""Of each log, so many of the last segments stay in memory, if none of them is larger: whoever follows the log is told
+of a segment at once, and need not read it back."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
     """All that is known of a log without reading it. ``readers`` maps each to the last segment it acknowledged."""
@@ -55,12 +73,14 @@ class LogState:
     cut_off: frozenset[str]
     stored_schema: pa.Schema = field(repr=False)
     codes: Mapping[str, int] = field(repr=False)
+    recent: tuple[Recent, ...] = field(repr=False, default=())
+    """The last segments, without a gap between them; maybe none."""
 
     @property
     def bytes(self) -> int:
         return self.end.bytes - self.trimmed.bytes
 
-    def grown(self, end: Mark, punctuations: Mapping[str, int]) -> LogState:
+    def grown(self, end: Mark, added: Recent) -> LogState:
         """With a segment more. This is said of every append, so it is spelled out: ``replace`` takes ten times as
         long."""
         return LogState(
@@ -69,13 +89,14 @@ class LogState:
             incarnation=self.incarnation,
             end=end,
             trimmed=self.trimmed,
-            punctuations=punctuations,
+            punctuations=added.punctuations,
             trimmed_punctuations=self.trimmed_punctuations,
             trimmed_tops=self.trimmed_tops,
             readers=self.readers,
             cut_off=self.cut_off,
             stored_schema=self.stored_schema,
             codes=self.codes,
+            recent=(*self.recent[1 - RECENT_SEGMENTS :], added) if len(added.body or b"") <= RECENT_BYTES else (),
         )
 
 
@@ -99,6 +120,10 @@ class Published:
         if state is None:
             raise StreamNotFound(f"There is no log {name!r} in this store.")
         return state
+
+    def recent(self, name: str) -> tuple[Recent, ...]:
+        """The last segments of a log, as long as the store is open."""
+        return self.state(name).recent if self._open else ()
 
     def publish(self, states: Mapping[str, LogState]) -> None:
         with self._lock:

@@ -25,6 +25,7 @@ from anabranch.storage.state import (
     LogSpec,
     LogState,
     Mark,
+    Recent,
     raise_punctuations,
     refuse_cut_off,
     refuse_difference,
@@ -425,4 +426,4 @@ class Transaction:
                 *((None, None, body) if file is None else (file, body_bytes, None)),
             ),
         )
-        return state.grown(end, punctuations)
+        return state.grown(end, Recent(end.seq, state.end.id + 1, body, punctuations, now_us))

@@ -42,7 +42,7 @@ def boundaries(punctuations: Mapping[str, int], schema: pa.Schema) -> pa.RecordB
 
 
 def no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in schema], schema=schema)
 
 
 def one_row(schema: pa.Schema, values: Mapping[str, object]) -> pa.RecordBatch:
