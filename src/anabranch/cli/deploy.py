@@ -1,4 +1,4 @@
-"""``anabranch deploy``: gives a query to nodes that already run."""
+"""``anabranch deploy``: gives queries to nodes that already run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ def deploy(
         typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
     ],
 ) -> None:
-    """Hand the queries of a deployment to nodes that wait for one.
+    """Hand the queries of a deployment to nodes that already run.
 
-    Nodes wait that were started with a file that names them and no query for them: `anabranch node FILE NAME`. All that
-    the queries name must wait; otherwise none is given anything. Each keeps what it was given, and goes on by itself
-    when it is started again. A query written in Python is sent as what it builds, not as a program.
+    A node that was started with `anabranch node FILE NAME` takes any number of queries, beside those that its file
+    names. All nodes that the queries name must be there; otherwise none is given anything. Queries that they have
+    already are left alone. Each node keeps what it was given, and goes on by itself when it is started again. A query
+    written in Python is sent as what it builds, not as a program.
 
     \b
     Examples:
@@ -29,8 +30,7 @@ def deploy(
     """
     from anabranch.deploy.handing import hand_over
 
-    plan = hand_over(file)
-    for name, node in plan.nodes.items():
-        if node.role is not None:
-            typer.echo(f"{name}: starts its part of {node.role.query}")
+    plan, given = hand_over(file)
+    for name, queries in given.items():
+        typer.echo(f"{name}: starts its part of {', '.join(queries)}")
     typer.echo(ways_through(plan, file))

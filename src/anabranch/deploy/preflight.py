@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from anabranch.deploy.addresses import Address
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import assigned_queries
 from anabranch.deploy.plan import Plan
 from anabranch.errors import DeploymentError, Mistake, StateError
 from anabranch.node.state import check_directory
@@ -54,9 +54,9 @@ def _bind(address: Address) -> OSError | None:
 
 def _states(plan: Plan, states: Mapping[str, Path]) -> Iterator[Mistake]:
     for name, node in plan.nodes.items():
-        if node.role is None:
+        if not node.assignment.queries:
             continue
         try:
-            check_directory(states[name], plan.queries[node.role.query].diagram, part_of(plan, name))
+            check_directory(states[name], assigned_queries(plan, name))
         except StateError as error:
             yield Mistake(code="state", path=f"nodes.{name}.state", message=error.message, remedy=error.remedy)

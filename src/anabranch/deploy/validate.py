@@ -14,7 +14,7 @@ from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
 from anabranch.deploy.description import Description, Draft, load
 from anabranch.deploy.mistakes import Report
-from anabranch.deploy.query_checks import check_query, names_of
+from anabranch.deploy.query_checks import check_query
 from anabranch.errors import ConfigError, Mistake
 from anabranch.model.names import is_name
 from anabranch.query.boxes import Diagram
@@ -48,7 +48,6 @@ def check_draft(draft: Draft, path: Path) -> Checked:
         diagram = check_query(name, description, path.parent, report)
         if diagram is not None:
             diagrams[name] = diagram
-    _check_shared(description, report)
     _check_links(description, report)
     return Checked(path=path, description=description, diagrams=diagrams, mistakes=tuple(report.mistakes))
 
@@ -98,17 +97,6 @@ def _check_sites(description: Description, report: Report) -> None:
             culprit = next(name for name in nodes if name != site)
             message = f"The site {site!r} has the name of a node, and is not that node alone: {', '.join(nodes)}."
             report.add("site-unclear", ("nodes", culprit, "site"), message, "Call the site otherwise.")
-
-
-def _check_shared(description: Description, report: Report) -> None:
-    """A node runs one query: its streams are known by their names alone."""
-    user: dict[str, str] = {}
-    for name, query in description.queries.items():
-        for node in dict.fromkeys(names_of(query)):
-            other = user.setdefault(node, name)
-            if other != name:
-                message = f"The node {node} takes part in the query {other}, too."
-                report.add("node-shared", ("queries", name), message, "Give each query nodes of its own.")
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ from anabranch.transport.ports import (
     Start,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 INCARNATION: Final = b"anabranch.incarnation"  # key in the metadata of a stream's schema
 
@@ -71,15 +71,17 @@ def encode(message: Message) -> bytes:
     return json.dumps({"v": VERSION, **message}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes, version: int | None = None) -> Message:
+    """A message of this version, or of the one that this side speaks."""
+    version = VERSION if version is None else version
     try:
         message = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
-    if not isinstance(message, dict) or message.get("v") != VERSION:
-        version = message.get("v") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or message.get("v") != version:
+        found = message.get("v") if isinstance(message, dict) else None
         raise ConfigError(
-            f"A message has version {version}; this side speaks version {VERSION}.",
+            f"A message has version {found}; this side speaks version {version}.",
             remedy="Run the same version of Anabranch on both sides.",
         )
     return message
@@ -383,8 +385,8 @@ def places_of(message: Message) -> PeerPlaces:
     )
 
 
-def snapshot_ticket(asker: str) -> bytes:
-    return encode({"snapshot": asker})
+def snapshot_ticket(query: str, asker: str) -> bytes:
+    return encode({"snapshot": asker, "query": query})
 
 
 def snapshot_schema(life: str) -> pa.Schema:

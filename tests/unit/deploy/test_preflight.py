@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import assigned
 from anabranch.deploy.plan import Plan
 from anabranch.deploy.preflight import check_start
 from anabranch.deploy.states import log_of, state_of
@@ -50,13 +50,14 @@ def test_a_node_of_another_machine_is_not_started_here(tmp_path: Path) -> None:
 
 def test_state_directories_of_others_of_another_query_and_in_use(tmp_path: Path) -> None:
     made = plan(tmp_path, with_free_ports())
-    diagram = made.queries["paths"].diagram
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "letter.txt").touch()
     other = plan(tmp_path, with_free_ports(), QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
-    StateDirectory(tmp_path / "b", other.queries["paths"].diagram, part_of(other, "b")).close()
-    StateDirectory(tmp_path / "c", diagram, part_of(made, "d")).close()
-    held = StateDirectory(tmp_path / "d", diagram, part_of(made, "d"))
+    for name, part in (("b", assigned(other, "b", "paths")), ("c", assigned(made, "d", "paths"))):
+        directory = StateDirectory(tmp_path / name)
+        directory.query(part)
+        directory.close()
+    held = StateDirectory(tmp_path / "d")
     told = found(made, tmp_path)
     held.close()
     assert [(each.code, each.path) for each in told] == [("state", f"nodes.{name}.state") for name in "abcd"]
