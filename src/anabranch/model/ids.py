@@ -67,6 +67,11 @@ class ReplicaId:
         return cls(QueryId(query), stage, host, int(generation))
 
 
+def named_in(query: QueryId, name: str) -> str:
+    """The text of a stream's id, once it is known of which query it is; ``name`` may carry that already."""
+    return str(StreamId(query, query_of(name)[1])) if query else name
+
+
 def query_of(text: str) -> tuple[QueryId | None, str]:
     """The query that a name carries, if it does, and the name inside of it."""
     query, slash, name = text.partition("/")

@@ -126,13 +126,13 @@ class ClientDoors:
             answer, pieces = query.streams.read_pieces(
                 replace(request, stream=stream), lambda: cancelled() or query.is_stopping
             )
-        return answer, query.calls.reading(pieces)
+        return replace(answer, query=query.id), query.calls.reading(pieces)
 
     def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         check_name("producer", producer)
         query, name = self._finder.find(source)
         with query.calls.inside():
-            return query.entry(name).register(producer, session)
+            return replace(query.entry(name).register(producer, session), query=query.id)
 
     def push(self, push: Push) -> PushAnswer:
         query, name = self._finder.find(push.source)

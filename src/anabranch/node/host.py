@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.ids import QueryId
 from anabranch.model.links import LinkFault
@@ -124,6 +125,8 @@ class Host:
         queries = list(self.queries.values())
         for query in queries:
             query.ask_stop()
+        for start in list(self._starting.values()):
+            start.join(limits.STOP_WAIT_S)  # one that is under way ends by itself
         closing = [threading.Thread(target=query.stop, name=f"stop {query.id}") for query in queries[1:]]
         for thread in closing:
             thread.start()
@@ -131,8 +134,6 @@ class Host:
             query.stop()
         for thread in closing:
             thread.join()
-        for start in self._starting.values():
-            start.join()
         if self._spark is not None:
             self._spark.stop()
         if self._journals is not None:
@@ -307,9 +308,9 @@ class _Start:
         self._thread = threading.Thread(target=self._run, args=(start,), name=f"start {self.query}", daemon=True)
         self._thread.start()
 
-    def join(self) -> None:
+    def join(self, timeout_s: float) -> None:
         if self._thread is not None:
-            self._thread.join()
+            self._thread.join(timeout_s)
 
     def say(self, text: str) -> None:
         if self.is_over.is_set():

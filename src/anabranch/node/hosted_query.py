@@ -107,6 +107,8 @@ class HostedQuery:
         self._lost: AnabranchError | None = None
         self._discard = False
         self._closing = threading.Event()
+        self._ending = threading.Lock()
+        """Held while it is stopped: a start that is given up stops it, too."""
         self._rebuilding: threading.Thread | None = None
         self._make()
 
@@ -226,11 +228,12 @@ class HostedQuery:
     def stop(self) -> None:
         """A clean stop: no new batches, the running one is finished or left to the next start, everything closed."""
         self._closing.set()
-        self._wait_rebuilding_over()
-        self._close()
-        self._wait_rebuilding_over()  # the housekeeper may just have begun it
-        if self._discard:
-            self._directory.discard()
+        with self._ending:
+            self._wait_rebuilding_over()
+            self._close()
+            self._wait_rebuilding_over()  # the housekeeper may just have begun it
+            if self._discard:
+                self._directory.discard()
 
     def _close(self) -> None:
         """Ends all that runs; the directory stays ours."""

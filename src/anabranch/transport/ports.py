@@ -121,6 +121,8 @@ class PieceAnswer:
     """Those that the tuples of the stream can have, and that promise something."""
     schema: pa.Schema
     """Of stored rows."""
+    query: QueryId = NO_QUERY
+    """The query that the stream is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +196,8 @@ class Registration:
     schema: pa.Schema
     time: str | None = None
     stamp_us: int = 0
+    query: QueryId = NO_QUERY
+    """The query that the source is of."""
 
     @property
     def stamps(self) -> bool:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
+from anabranch.model.ids import QueryId
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.transport.ports import (
@@ -215,6 +216,7 @@ def piece_schema(answer: PieceAnswer) -> pa.Schema:
         "goes_on": answer.goes_on,
         "origins": list(answer.origins),
         "reaching": list(answer.reaching),
+        "query": answer.query,
     }
     return answer.schema.with_metadata({PIECES: encode(message)})
 
@@ -229,6 +231,7 @@ def piece_answer(schema: pa.Schema) -> PieceAnswer:
         origins=tuple(texts(message, "origins")),
         reaching=tuple(texts(message, "reaching")),
         schema=schema.remove_metadata(),
+        query=QueryId(text(message, "query")),
     )
 
 
@@ -462,6 +465,7 @@ def registration_message(registration: Registration) -> Message:
         "schema": base64.b64encode(registration.schema.serialize()).decode(),
         "time": registration.time,
         "stamp_us": registration.stamp_us,
+        "query": registration.query,
     }
 
 
@@ -473,4 +477,5 @@ def registration_of(message: Message) -> Registration:
         schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text(message, "schema")))),
         time=optional_text(message, "time"),
         stamp_us=number(message, "stamp_us"),
+        query=QueryId(text(message, "query")),
     )

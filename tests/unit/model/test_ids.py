@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anabranch.errors import ConfigError
-from anabranch.model.ids import QueryId, ReplicaId, StreamId, query_of
+from anabranch.model.ids import NO_QUERY, QueryId, ReplicaId, StreamId, named_in, query_of
 
 PATHS = QueryId("paths")
 
@@ -17,6 +17,8 @@ def test_a_stream(stream: str) -> None:
     assert StreamId.parse(str(made)) == made
     assert query_of(str(made)) == (PATHS, stream)
     assert query_of(stream) == (None, stream)
+    assert named_in(PATHS, stream) == named_in(PATHS, str(made)) == str(made)
+    assert named_in(NO_QUERY, stream) == stream
 
 
 @pytest.mark.parametrize(("host", "text"), [("boston", "paths/slow.1@boston#3"), ("", "paths/slow.1@#3")])

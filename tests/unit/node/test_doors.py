@@ -116,6 +116,31 @@ def test_a_query_that_is_added_is_there_and_one_that_is_closed_harms_no_other(
     assert rows(connection, "first/numbers") == [1]
 
 
+def test_who_said_a_bare_name_in_time_stays_with_its_query(host: Host, tmp_path: Path) -> None:
+    """A further query with a stream of the same name makes it unclear, but only for those who come later."""
+    with ab.connect(host.address) as connection, connection.producer("alone", "p") as producer:
+        producer.push([{"n": 1}])
+        follower = connection.subscribe("alone", start="start", reader="r")
+        copies = ab.connect([host.address]).subscribe("alone", start="start", reader="s")
+        query = ab.Query("third")
+        query.output("all", query.source("alone", "n bigint"))
+        host.add(AssignedQuery.whole(query.checked()))
+        wait_for(lambda: host.queries[QueryId("third")].calls.lets_in)
+        producer.close()
+        producer.push([{"n": 2}])
+        for each in (follower, copies):
+            found: list[int] = []
+            for batch in each:
+                found += [row["n"] for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
+                if len(found) == 2:
+                    break
+            assert found == [1, 2]
+            each.acknowledge()
+            each.close()
+        with pytest.raises(StreamNotFound, match="Name one of: first/alone, third/alone"):
+            connection.push("alone", [{"n": 3}])
+
+
 def test_a_query_that_cannot_start_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def start_stages(query: HostedQuery) -> None:
         if query.id == "first":
