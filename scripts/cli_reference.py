@@ -27,29 +27,29 @@ HEAD = """\
 <!-- written by scripts/cli_reference.py: change the program and run it again -->
 
 `anabranch --help` lists the commands, `anabranch COMMAND --help` explains one. `anabranch --debug COMMAND …` shows the
-traceback of an error. Errors are printed as `error[code]: …`; what to do is in [errors by code](errors.md).
+traceback of an error. Errors are printed as `error[code]: …`; [errors by code](errors.md) says what to do.
 
 | exit code | meaning |
 |---|---|
-| 0 | done; a service after SIGTERM or `--for`, stopped as asked |
-| 2 | what you wrote or sent must change |
-| 3 | whoever runs the node must act |
+| 0 | done; for a service, stopped by SIGTERM or `--for` |
+| 2 | you must change what you wrote or sent |
+| 3 | the operator of the node must act |
 | 70 | a bug in Anabranch |
 | 130 | ended with Ctrl-C |
-| 143 | `bench` or `paper` ended by SIGTERM: nothing was measured to its end |
+| 143 | `bench` or `paper` ended by SIGTERM: the measurement is incomplete |
 
 A DURATION is a number and a unit: `500ms`, `10s`, `5m`, `1.5h`, `2d`. A SIZE is bytes, or a number and a
 unit: `256MB`, `8GiB`.
 
-On a terminal, tables are as wide as it is and states have colours; `NO_COLOR=1` turns colours off. In a file or a pipe
-there are neither colours nor a width. Progress that is no result goes to standard error where results are for a script.
+On a terminal, tables fit its width and states have colours; `NO_COLOR=1` turns colours off. In a file or a pipe
+there are no colours and no width limit. When results are for a script, progress goes to standard error.
 
 ## Completion
 
-`anabranch --install-completion` teaches the shell it is called from (bash, zsh or fish) to complete commands; open a
+`anabranch --install-completion` installs completion for the current shell (bash, zsh or fish); open a
 new terminal afterwards. `anabranch --show-completion` prints the script instead. The Tab key then offers commands,
 options, their values, query files (`.py`, `.sql`, `.yaml`, `.yml`), files of rows, and, after the address of a node
-that answers within half a second, its streams. Nothing is run or loaded for it: a query file is not opened.
+that answers within half a second, its streams. Completion runs and loads nothing: it does not open query files.
 
 ## Names of streams
 
@@ -59,17 +59,19 @@ the error lists those to choose from.
 
 ## JSON
 
-With `--json`, standard output is one JSON object and nothing else. Later versions may add keys; those listed stay.
-Errors are not JSON: they go to standard error as `error[code]: …`, and the exit code says who must act.
+With `--json`, standard output is one JSON object and nothing else. Later versions may add keys, but keep those listed.
+Errors are not JSON: they go to standard error as `error[code]: …`, and the exit code shows who must act.
 
 | command | keys |
 |---|---|
 | `version --json` | `anabranch`, `python`, `pyspark`, `pyarrow`: versions; null if not installed |
 | `explain --json` | `query`, `problems` (a list, each with code, box, message and remedy), \
 `diagram` (as in YAML; null if there are problems), `columns` (name and type of each column, by arrow), \
-`classes` (of each box, by order, with reasons), `state` (what each box keeps), `recovery` (by mode), \
+`classes` (of each box, by order, with reasons), `state` (what each box keeps), \
+`python` (what each Python box calls, and where), `recovery` (by mode), \
 `floats` (by box and column: the scale if it is exact, what decides by it, whether replicas are refused), \
-`refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan) |
+`refusals` (by mode, each like a problem), `plans` (by stage; empty without --plan), \
+`warnings` (functions of Python boxes that are not on this machine) |
 | `operators --json` | `operators` (by kind of box, each with `meaning`, `class`, `state` and `keys`, its parameters) |
 | `explain FILE.toml --json` | `mistakes` (a list, each with code, path, message and remedy), \
 `plan` (null if there are mistakes): `queries`, `nodes`, `links`, `faults` |
@@ -82,16 +84,16 @@ query |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
-`subscribe --format jsonl` prints one object per row, and `demo --json FILE` writes its summary to a file. What `status`
-has, each by name:
+`subscribe --format jsonl` prints one object per row, and `demo --json FILE` writes its summary to a file. The contents
+of `status`, each by name:
 
 | of each | keys |
 |---|---|
 | node | `state`: {states}; `intake`: open, or why it has stopped; \
-`executors`: null without a cluster; `spark`: null if it needs none, or `state` (starting, running, restarting, \
+`executors`: null without a cluster; `spark`: null if the node needs none, or `state` (starting, running, restarting, \
 failed), `starts` (how often it was started), `error` (how its JVM ended, until it runs again) |
-| query of a node | `state`, as that of a node; `error` (why it cannot go on), `sources`, `feeds`, \
-`stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `writers`, `streams` |
+| query of a node | `state`, as that of a node; `error` (why it cannot go on), `uptime_s`, `tables`, `sources`, \
+`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `writers`, `streams` |
 | source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
 `closed` |
 | feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |
@@ -99,15 +101,15 @@ failed), `starts` (how often it was started), `error` (how its JVM ended, until 
 `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | peer, by node | `state`: there or away; `error` |
-| inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples it was the first to bring) |
+| inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples that it delivered first) |
 | compared, by output and copy | outputs that no node reads, with the copies that this node asks: `compared` (up to \
-which time, by origin), `error` (why not now) |
+which time, by origin), `error` (why it cannot compare now) |
 | alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
 `end`, and `copies`: each with `rows`, `digest`) |
 | determinants, by stream and partner | of [an experiment](deployment.md#experiments): `confirmed` (the last \
 tuple), `kept` (tuples of the partner), `error` |
 | link, by node | `state`: open or cut; `address`, `relay` (where this node connects instead), `delay_us`, \
-`jitter_us`, `rate_bytes_s` (null without one), `connections`, `bytes_there`, `bytes_back`, `bytes_held` (on the way) |
+`jitter_us`, `rate_bytes_s` (null without one), `connections`, `bytes_there`, `bytes_back`, `bytes_held` (in flight) |
 | writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |
 | stream | `kind`, `incarnation`, `rows`, `bytes`, `first_id`, `last_id`, `rows_in`, \
 `readers` (each with `seq`, `lag_rows`), `cut_off` (readers that fell too far behind) |
@@ -120,10 +122,11 @@ And `status --deployment`:
 `address`, `site`, `queries` (each with `enters`: sources, `runs`: fragments, `writes`: outputs), `others` (queries \
 that it runs and the file does not have), `uptime_s`, `rows_in`, `alarms`, `error` |
 | query | `mode`, `fragments`, `streams`, `lanes` |
-| lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest |
+| lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest \
+ahead |
 | fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
 | stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \
-with `state`, `lag_rows`, `first` (tuples it was the first to bring), `error`; null for a copy or reader that does not \
+with `state`, `lag_rows`, `first` (tuples that it delivered first), `error`; null for a copy or reader that does not \
 answer |
 """
 

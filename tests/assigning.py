@@ -27,12 +27,13 @@ def assigned(
     readers: Mapping[str, Sequence[str]] | None = None,
     siblings: Addresses | None = None,
     compared: Mapping[str, Addresses] | None = None,
+    shares_tables: Addresses | None = None,
     technique: Technique = Technique.RACE,
 ) -> AssignedQuery:
     """``upstream`` are the streams that come from elsewhere, with those that have them. What is read and is not there
     is made on the host itself."""
     upstream, peers, compared = upstream or {}, peers or {}, compared or {}
-    named = [*upstream.values(), *peers.values(), *compared.values(), siblings or {}]
+    named = [*upstream.values(), *peers.values(), *compared.values(), siblings or {}, shares_tables or {}]
     return AssignedQuery(
         diagram,
         QueryAssignment(
@@ -54,6 +55,7 @@ def assigned(
             readers={stream: tuple(names) for stream, names in (readers or {}).items()},
             siblings=tuple(siblings or ()),
             compared={stream: tuple(others) for stream, others in compared.items()},
+            shares_tables=tuple(shares_tables or ()),
             technique=technique,
             addresses={name: address for addresses in named for name, address in addresses.items()},
         ),

@@ -59,6 +59,15 @@ left before the point, which is more than a double can tell apart."""
 LARGEST_SUM_SCALE: Final = 18
 """Digits after the point that an Aggregate may ask for: with more of them, a fraction would not fit into 64 bits."""
 
+TABLE_ROWS: Final = 1_000_000
+"""Rows of one static table: Spark spreads it to all its workers anew in each batch."""
+
+TABLE_BYTES: Final = 256 << 20
+"""Bytes of one static table, as Arrow. The node holds it, and so does Spark's driver."""
+
+TABLE_INLINE_ROWS: Final = 1_000
+"""Rows of a table that is written in the query itself: it travels, and is kept, with the query."""
+
 WINDOW_SHARDS: Final = 16
 """Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
 in every batch that has news for it. Fixed for the life of a state directory."""
@@ -71,7 +80,7 @@ WINDOW_PARTS: Final = 4_096
 """Parts of one such shard. All 16 shards have 16 GiB then; what comes on top makes the parts larger."""
 
 PLAN_STEPS: Final = 16
-"""Filters, Maps and Drops of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their
+"""Steps (Filters, Maps ...) of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their
 number: 14 s in each batch of a chain of 200, and half a second for the same chain in pieces."""
 
 SCANS: Final = 64
@@ -185,9 +194,9 @@ PACE_ROWS: Final = 100
 """Rows for which a batch begins at once. They cost it hardly more than one row does; a flow of 200 rows a second is not
 held back for longer than ``BATCH_INTERVAL_US``, and a faster one for less."""
 
-UPKEEP_WAIT_S: Final = 1.5
-"""How long a raised punctuation that shows no results waits for rows or a boundary, to share their batch: longer than
-the interval of boundaries, so that the next one comes in time."""
+UPKEEP_WAIT_S: Final = 10.0
+"""How long what Spark has to know of and nobody waits for may wait, to share the batch of rows or results: a stage at
+rest has six batches a minute, and its journals and its state keep what these ten seconds bring."""
 
 POLL_MS: Final = 20
 """How long a Spark query without news waits before it asks its journals again."""

@@ -1,4 +1,4 @@
-"""The recorded input of a node that is killed: one query with all five boxes, and rows for it from a seed.
+"""The recorded input of a node that is killed: a query with all five boxes, or with those in order, and random rows.
 
 Two sources with a time column: ``load`` is numbered by its two named producers, ``ping`` by its entry point.
 """
@@ -6,7 +6,7 @@ Two sources with a time column: ``load`` is numbered by its two named producers,
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -67,6 +67,32 @@ def query() -> ab.Query:
     return q
 
 
+def ordered_query() -> ab.Query:
+    """The same sources, and boxes that work in order: what they keep between batches is in Spark's Python workers."""
+    q = ab.Query("ordered")
+    load = q.source(
+        "load",
+        "server string, cpu double, cost decimal(8,2), taken_at timestamp",
+        time="taken_at",
+        disorder="2s",
+        producers=("eu", "us"),
+    )
+    ping = q.source(
+        "ping", "client string, target string, rtt_ms double, sent_at timestamp", time="sent_at", disorder="1s"
+    )
+    slow = ping.filter("rtt_ms > 60", name="slow")
+    q.output("network", slow.latest(load, on="target = server", within="1s", name="pairs"))
+    q.output("once", ping.dedup("client, target", horizon="2s", name="once"))
+    q.output("runs", ping.tumble("count(*) AS n, max(rtt_ms) AS worst", by="client", timeout="5s", name="runs"))
+    q.output("last", load.slide("count(*) AS n, sum(cost) AS cost", by="server", rows=5, every="1s", name="last"))
+    stays = load.session("count(*) AS n, sum(cost) AS cost", by="server", gap="300ms", emit_rows=4, name="stays")
+    q.output("stays", stays)
+    in_order, late = ping.wsort("client, rtt_ms", timeout="500ms", name="in_order")
+    q.output("in_order", in_order)
+    q.output("late", late)
+    return q
+
+
 LOAD = pa.schema(
     [
         ("server", pa.string()),
@@ -85,7 +111,7 @@ PING = pa.schema(
 )
 
 
-def record(seed: int) -> Recording:
+def record(seed: int, made: Callable[[], ab.Query] = query) -> Recording:
     """Three lanes without end."""
     load: dict[str, Any] = {"source": "load", "time": "taken_at", "disorder_us": 2 * SECOND, "schema": LOAD}
     ping: dict[str, Any] = {"source": "ping", "time": "sent_at", "disorder_us": SECOND, "schema": PING}
@@ -95,7 +121,7 @@ def record(seed: int) -> Recording:
         (Lane(name="0", producer="recorder", **ping), _ping),
     )
     lanes = tuple(endless(lane, seed, SHAPE, make) for lane, make in plan)
-    return Recording(seed=seed, diagram=query().checked(), lanes=lanes)
+    return Recording(seed=seed, diagram=made().checked(), lanes=lanes)
 
 
 def _load(rng: random.Random) -> dict[str, Any]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 
+import anabranch as ab
 from tests.chaos.comparing import as_expected, problems_against, problems_within
-from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
+from tests.chaos.five_boxes import FOLLOWED, ROUNDED, ordered_query, query, record
 from tests.chaos.processes import HarnessError
 from tests.chaos.recording import expected_output
 from tests.chaos.run import ChaosRun, plan_kills
@@ -18,15 +20,15 @@ def main() -> int:
     options = _options()
     with Teller(options.seed, "python -m tests.chaos.single") as teller:
         try:
-            return teller.judge(_problems(teller, options.kills))
+            return teller.judge(_problems(teller, options.kills, ordered_query if options.ordered else query))
         except HarnessError as error:
             return teller.failed(error)
 
 
-def _problems(teller: Teller, kills: int) -> dict[str, list[str]]:
+def _problems(teller: Teller, kills: int, made: Callable[[], ab.Query]) -> dict[str, list[str]]:
     teller.say(f"seed {teller.seed}, {kills} kills, in {teller.directory}")
     planned = plan_kills(teller.seed, kills)
-    run = ChaosRun(record(teller.seed), teller.directory / "killed", planned, report=teller.say)
+    run = ChaosRun(record(teller.seed, made), teller.directory / "killed", planned, report=teller.say)
     killed = run.run()
     teller.say(f"killed run: {killed.figures}")
     expected = expected_output(run.recording)
@@ -48,6 +50,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos.single", description=__doc__)
     add_seed(parser)
     parser.add_argument("--kills", type=int, default=20)
+    parser.add_argument("--ordered", action="store_true", help="a query of boxes that work in order")
     return parser.parse_args()
 
 

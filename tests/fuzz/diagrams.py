@@ -20,6 +20,8 @@ MOST_COLUMNS: Final = 6
 TIME: Final = "at"
 WINDOWS: Final = ("1s", "2s", "3s", "5s", "2500ms")
 GAPS: Final = ("1ms", "500ms", "1s", "1500ms")
+_TABLE_TYPES: Final = tuple(name for name in VALUES if name in ("boolean", "int", "bigint", "double", "string"))
+"""Types whose values a query can write into a table."""
 WITHIN: Final = ("500ms", "1s", "2s", "1500ms")
 
 
@@ -44,6 +46,7 @@ class _Builder:
             self._map,
             self._union,
             self._drop,
+            self._lookup,
             self._aggregate,
             self._aggregate,
             self._count,
@@ -58,6 +61,7 @@ class _Builder:
             self._xsection,
             self._resample,
             self._wsort,
+            self._python,
         )
         while self._left > 0:
             self._random.choice(makers)()
@@ -139,12 +143,14 @@ class _Builder:
         columns = self._columns(stream)
         keys = self._random.sample(columns, self._random.randint(0, min(2, len(columns))))
         made = [aggregate(self._random, columns, next(self._names)) for _ in range(self._random.randint(1, 3))]
+        every = self._random.choice((None, None, "1s", "500ms"))
         self._streams.append(
             stream.aggregate(
                 ", ".join(made),
                 by=[key.name for key in keys],
                 window=self._random.choice(WINDOWS),
-                every=self._random.choice((None, None, "1s", "500ms")),
+                every=every,
+                emit_rows=self._random.choice((None, None, 1, 3)) if every is None else None,
                 scale=self._scale(made),
                 name=self._name("aggregate"),
             )
@@ -164,6 +170,7 @@ class _Builder:
                 rows=size,
                 every_rows=every,
                 timeout=self._random.choice((None, *GAPS)) if every is None else None,
+                emit_rows=self._random.choice((None, size - 1)) if every is None and size > 1 else None,
                 scale=self._scale(made),
                 name=self._name("count"),
             )
@@ -216,6 +223,30 @@ class _Builder:
             fraction = self._random.choice((0.1, 0.5, 0.9))
             self._streams.append(stream.drop(fraction, seed=self._random.randint(0, 9), name=name))
 
+    def _lookup(self) -> None:
+        """In a table with keys of one column or two, by one of these or by any other column."""
+        stream = self._pick()
+        usable = [column for column in self._columns(stream) if column.type in _TABLE_TYPES]
+        if not usable:
+            return
+        met = self._random.choice(usable)
+        types = [met.type or "", *self._random.choices(list(_TABLE_TYPES), k=self._random.randint(0, 2))]
+        columns = [f"c{next(self._names)}" for _ in types]
+        number = f"c{next(self._names)}"
+        rows = [
+            (*(self._random.choice((*VALUES[type_], None)) for type_ in types), index)
+            for index in range(self._random.choice((0, 1, 3, 8)))
+        ]
+        keys: tuple[str, ...] = (number,)
+        if met.type != "double" and self._random.random() < 0.5:  # each value of the column in one row only
+            keys = (columns[0],)
+            rows = list({row[0]: row for row in rows if row[0] is not None}.values())
+        schema = ", ".join(f"{name} {type_}" for name, type_ in zip((*columns, number), (*types, "int"), strict=True))
+        table = self._query.table(f"table{next(self._names)}", schema, key=keys, rows=rows)
+        on = f"{met.name} = {columns[0]}"
+        outer = self._random.random() < 0.5
+        self._streams.append(stream.lookup(table, on=on, outer=outer, name=self._name("lookup")))
+
     def _session(self) -> None:
         stream = self._pick()
         columns = self._columns(stream)
@@ -226,6 +257,7 @@ class _Builder:
                 ", ".join(made),
                 by=[key.name for key in keys],
                 gap=self._random.choice(GAPS),
+                emit_rows=self._random.choice((None, None, 1, 2)),
                 scale=self._scale(made),
                 name=self._name("session"),
             )
@@ -241,6 +273,7 @@ class _Builder:
                 ", ".join(made),
                 by=[key.name for key in keys],
                 timeout=self._random.choice((*GAPS, "5s")),  # without one, a run lasts into the next epoch
+                emit_rows=self._random.choice((None, None, 1, 2)),
                 scale=self._scale(made),
                 name=self._name("tumble"),
             )
@@ -258,6 +291,11 @@ class _Builder:
             advance = self._random.choice(({}, {"every": "1s"}, {"every_rows": 2}))
         elif self._random.random() < 0.3:
             advance = {"every_rows": self._random.choice((2, 3))}
+        elif self._random.random() < 0.4:
+            window, advance = (
+                {"window": self._random.choice(("1s", "2s"))},
+                {"every": self._random.choice(("700ms", "1s"))},
+            )
         self._streams.append(
             stream.slide(
                 ", ".join(made),
@@ -292,6 +330,22 @@ class _Builder:
         keys = self._random.sample(columns, self._random.randint(1, min(2, len(columns))))
         timeout = self._random.choice(GAPS)
         self._streams += stream.wsort([key.name for key in keys], timeout=timeout, name=self._name("wsort"))
+
+    def _python(self) -> None:
+        stream = self._pick()
+        columns = self._columns(stream)
+        if any(column.name == "text" for column in columns):  # it has been there already
+            return
+        reads = self._random.sample(columns, self._random.randint(1, min(3, len(columns))))
+        self._streams.append(
+            stream.python(
+                "tests.python_functions:written",
+                "text string, nulls int",
+                reads=[column.name for column in reads] if self._random.random() < 0.7 else (),
+                deterministic=True,
+                name=self._name("python"),
+            )
+        )
 
     def _dedup(self) -> None:
         stream = self._pick()

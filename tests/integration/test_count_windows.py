@@ -11,6 +11,7 @@ import pytest
 import anabranch as ab
 from anabranch import limits
 from anabranch.engine.plan import stage_plans
+from anabranch.engine.shards import OrderedRows, Shard
 from anabranch.model.header import HEADER
 from tests.integration.test_failed_stage import wait_for
 from tests.spark import running
@@ -99,3 +100,35 @@ def test_the_plan_has_both_halves() -> None:
     stream, _, batch = plan.partition("for each batch:")
     assert "TransformWithState" in stream
     assert "sum(v" in batch
+
+
+def test_a_directory_of_an_older_version_is_refused_with_a_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its state had another form: for each part its bytes and its earliest time, and nothing before them."""
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.1,))
+    query = ab.Query("older")
+    rows = query.source("rows", "x int, at timestamp", time="at")
+    query.output("threes", rows.aggregate("count(*) AS n", rows=3, name="threes"))
+    with monkeypatch.context() as older:
+        older.setattr("anabranch.engine.ordered_frame.OrderedRows", older_rows())
+        with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
+            connection.push("rows", [{"x": 1, "at": START}])
+            assert node.wait_caught_up(HANG_S)
+    with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
+        connection.push("rows", [{"x": 2, "at": START + timedelta(seconds=1)}])
+        wait_for(node.failed_stages)
+        told = str(node.failed_stages()["threes"])
+    assert "The state of this box was written by an older version of Anabranch" in told
+    assert "Run the query on a new state directory" in told
+
+
+def older_rows() -> type[OrderedRows]:
+    """What keeps rows as it was done before. Made here, so that Spark's workers get its code."""
+
+    class OlderRows(OrderedRows):
+        def _remember(self, shard: Shard, timer_ms: int | None) -> None:
+            if shard.summary is not None:
+                self._summary.update((shard.summary[8:], timer_ms))
+
+    return OlderRows

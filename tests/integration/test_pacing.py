@@ -80,3 +80,35 @@ def test_the_first_row_and_many_rows_wait_for_nothing(tmp_path: Path) -> None:
         connection.push("events", [row(1_000)])
         assert node.wait_caught_up(HANG_S)
         assert len(rows_of(connection, "all")) == 2 + limits.PACE_ROWS
+
+
+@pytest.mark.parametrize("box", ["filter", "join", "window"])
+def test_boundaries_reach_the_output_without_a_batch(box: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "UPKEEP_WAIT_S", limits.NEWS_WAIT_S)
+    query = ab.Query("quiet")
+    left, right = query.source("left", "x int"), query.source("right", "y int")
+    made = {
+        "filter": lambda: query.union(left, right.map("y AS x")),
+        "join": lambda: left.join(right, on="x = y", within="1s"),
+        "window": lambda: query.union(left, right.map("y AS x")).aggregate("count(*) AS n", window="1000d"),
+    }[box]()
+    query.output("out", made)
+    with (
+        running(query, tmp_path / "state", batch_interval_us=100_000) as node,
+        ab.connect(node.address) as connection,
+    ):
+        connection.push("left", [{"x": 1}])
+        assert node.wait_caught_up(HANG_S)
+
+        def promised() -> int:
+            return min(node.statistics()["streams"]["out"]["punctuations"].values(), default=0)
+
+        before, promises = batches(node), [promised()]
+        while len(promises) < 4:
+            wait_for(lambda: promised() > promises[-1], lambda: str(promises))
+            promises.append(promised())
+        assert batches(node) == before
+        connection.push("left", [{"x": 2}])
+        connection.push("right", [{"y": 2}])
+        assert node.wait_caught_up(HANG_S)
+        assert len(rows_of(connection, "out")) == {"filter": 3, "join": 1, "window": 0}[box]

@@ -14,7 +14,7 @@ from anabranch.model.header import HEADER
 from anabranch.node.node import Node
 from anabranch.query.files import load
 from tests.spark import running
-from tests.unit.docs.test_sql_page import DIAGRAM, MADE, TABLES
+from tests.unit.docs.test_sql_page import DECLARED, DIAGRAM, MADE, TABLES
 from tests.unit.query.sql_runs import counted
 from tests.waiting import HANG_S, wait_for
 
@@ -26,9 +26,12 @@ TIMES = {source.name: source.time or "" for source in DIAGRAM.sources}
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
-    state = tmp_path_factory.mktemp("sql") / "state"
-    diagram = DIAGRAM.without_connectors()
-    with running(diagram, state) as node, ab.connect(node.address) as connection:
+    directory = tmp_path_factory.mktemp("sql")
+    diagram = DECLARED.without_connectors()
+    with (
+        running(diagram, directory / "state", tables=_files(directory)) as node,
+        ab.connect(node.address) as connection,
+    ):
         for source, time in TIMES.items():
             rows = [{**row, time: EPOCH + timedelta(microseconds=row[time])} for row in TABLES[source]]
             connection.push(source, rows)
@@ -36,6 +39,14 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
                 producer.close_lane()
         assert node.wait_caught_up(HANG_S)
         yield node
+
+
+def _files(directory: Path) -> dict[str, str]:
+    """The tables that the page shows, as files."""
+    for table in DECLARED.tables:
+        lines = [",".join(table.columns), *(",".join(row.values()) for row in TABLES[table.name])]
+        (directory / f"{table.name}.csv").write_text("\n".join(lines) + "\n")
+    return {table.name: str(directory / f"{table.name}.csv") for table in DECLARED.tables}
 
 
 @pytest.mark.parametrize("output", [output.name for output in DIAGRAM.outputs])

@@ -9,7 +9,7 @@ from random import Random
 import pytest
 
 from anabranch.query.boxes import Diagram
-from tests.property.diagrams import counting, joins, ordered, script, sliding, stateless_and_windows
+from tests.property.diagrams import counting, joins, lookups, ordered, script, sliding, stateless_and_windows
 from tests.recording import Recording, record
 
 SEED = 1
@@ -31,8 +31,8 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Callable[[],
 
 @pytest.fixture(
     scope="session",
-    params=[stateless_and_windows, joins, counting, ordered, sliding],
-    ids=["windows", "joins", "counting", "ordered", "sliding"],
+    params=[stateless_and_windows, joins, counting, ordered, sliding, lookups],
+    ids=["windows", "joins", "counting", "ordered", "sliding", "lookups"],
 )
 def recording(request: pytest.FixtureRequest, recorded: Callable[[Callable[[], Diagram]], Recording]) -> Recording:
     return recorded(request.param)

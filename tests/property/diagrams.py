@@ -1,4 +1,4 @@
-"""Five diagrams that have every box in every position that matters, and random scripts for them."""
+"""Six diagrams that have every box in every position that matters, and random scripts for them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ Lane = tuple[str, str | None]
 """A source, and the producer of the lane if it has one."""
 
 START = datetime(2026, 3, 1, tzinfo=UTC)
+FUNCTIONS = "tests.python_functions"
 KEYS = ("a", "b", "B", None)
 NUMBERS = (0, 1, 2, 3, None)
 FLOATS = (0.0, -0.0, 0.25, float("nan"), None)
@@ -39,6 +40,17 @@ def stateless_and_windows() -> Diagram:
     query.output(
         "floats", a.aggregate("count(x) AS n, max(x) AS x, min(at) AS first", by="f, k", window="3s", name="floats")
     )
+    described = middle.python(
+        f"{FUNCTIONS}:describe", "later timestamp, shout string, twice bigint, known boolean", reads="X, k, at",
+        deterministic=True, name="described",
+    )  # fmt: skip
+    query.output("described", described)  # several ways up from one source: the function sees what Filters let through
+    inverses = described.filter("x <> 0", name="nonzero").python(
+        f"{FUNCTIONS}:inverse", "inverse double", reads="twice", deterministic=True, name="inverses"
+    )
+    query.output("inverses", inverses.filter("inverse < 0.4", name="small").map("k, inverse", name="narrow"))
+    texts = both.python(f"{FUNCTIONS}:written", "text string, nulls int", deterministic=True, name="texts")
+    query.output("texts", texts.aggregate("count(*) AS n, max(x) AS x", by="text, nulls", window="3s", name="by_text"))
     return query.diagram()
 
 
@@ -81,6 +93,11 @@ def counting() -> Diagram:
     query.output("twos", threes.aggregate("sum(n) AS n, min(k) AS k", rows=2, every_rows=1, name="twos"))
     timed = both.aggregate("count(*) AS n, max(at) AS last", by="k", rows=4, timeout="1500ms", name="timed")
     query.output("timed", timed)
+    query.output("fives", both.aggregate("count(*) AS n, sum(x) AS x", by="k", rows=5, emit_rows=2, name="fives"))
+    early = both.aggregate("count(*) AS n", by="k", rows=4, emit_rows=1, timeout="1500ms", name="early")
+    query.output("early", early)
+    spans = both.aggregate("count(*) AS n, max(at) AS last", by="f", window="2s", emit_rows=3, name="spans")
+    query.output("spans", spans)
     query.output("per_second", threes.aggregate("count(*) AS n", window="2s", name="per_second"))
     return query.diagram()
 
@@ -107,6 +124,10 @@ def ordered() -> Diagram:
     query.output("positive", known.filter("rx > 0", name="positive"))
     query.output("any", both.latest(a.map("x AS ax", name="plain"), outer=True, name="any_of_a"))
     query.output("newest_once", newest.dedup("k", horizon="1s", name="newest_once"))
+    stays = both.session("count(*) AS n, max(at) AS last", by="k", gap="1500ms", emit_rows=2, name="stays")
+    query.output("stays", stays)
+    steps = both.tumble("count(*) AS n, sum(x) AS x", by="k", emit_rows=2, timeout="2s", name="steps")
+    query.output("steps", steps)
     query.output("runs", both.tumble("count(*) AS n, sum(x) AS x, max(f) AS f", by="k", name="runs"))
     marked = both.map("x IS NULL AS missing, k, x, at", name="marked")
     timed = marked.tumble("count(x) AS n, min(at) AS first, max(k) AS k", by="missing", timeout="1s", name="timed_runs")
@@ -128,6 +149,7 @@ def sliding() -> Diagram:
     query.output("every_second", both.slide(sums, by="k", rows=4, every_rows=2, name="every_second"))
     query.output("of_three", a.slide(sums, window="1500ms", every_rows=3, name="of_three"))
     query.output("at_moments", both.slide(sums, by="k", rows=2, every="1s", name="at_moments"))
+    query.output("while_at_moments", both.slide(sums, by="k", window="2s", every="1s", name="while_at_moments"))
     query.output("sections", both.xsection(sums, by="k", window="2s", every="1s", name="sections"))
     lasting = a.xsection(
         "count(*) AS n, count_if(x IS NULL) AS nulls, sum(x) FILTER (WHERE x > 1) AS x, 1 + max(x) AS y",
@@ -142,6 +164,38 @@ def sliding() -> Diagram:
     for how in ("linear", "previous", "nearest", "mean"):
         made = a.resample(second, "rx, RF", how=how, within="1s", on="k = rk" if how != "nearest" else None, name=how)
         query.output(f"{how}_out", made)
+    return query.diagram()
+
+
+def lookups() -> Diagram:
+    """Lookups by the key of a table and by other columns, several on one root, below roots, above them and in a row."""
+    query = ab.Query("lookups")
+    a = query.source("a", "k string, x int, f double, at timestamp", time="at", disorder="2s")
+    b = query.source("b", "k string, x int, f double, at timestamp", time="at", producers=("left", "right"))
+    names = query.table("names", "code string, name string", key="code", rows=[("a", "ant"), ("B", None), ("z", "zoo")])
+    rows = [("a", 0, 0.0), ("a", 1, 0.25), ("b", 1, -0.0), ("b", 2, float("nan")), ("c", 1, None), ("B", 7, 0.25)]
+    many = query.table("many", "mk string, mx int, mf double", key=("MK", "mx"), rows=rows)
+    nothing = query.table("nothing", "nk string", key="nk", rows=[])
+    named = a.lookup(names, on="k = code", name="named")
+    query.output("named", named)
+    query.output("everything", a)
+    several = a.lookup(many, on="x = mx", outer=True, name="several")
+    query.output("several", several)
+    query.output("later", several.filter("mk > 'a'", name="later").map("mk, x + mx AS y, at", name="narrow"))
+    query.output("by_float", a.drop("x = 0", name="not_zero").lookup(many, on="mf = F", name="by_float"))
+    query.output("none_found", a.lookup(nothing, on="nk = k", outer=True, name="none_found"))
+    twice = several.map("mk AS k2, x AS x2", name="again").lookup(many, on="k2 = mk", name="twice")
+    query.output("twice", twice)
+    query.output("of_b", b.lookup(many, on="k = mk AND x = mx", name="of_b").map("mk, mf", name="of_b_only"))
+    both = query.union(a, b, name="both")
+    found = both.lookup(many, on="k = mk", name="found")
+    sums = found.aggregate("count(*) AS n, sum(mx) AS mx", by="k", window="3s", name="sums")
+    query.output("sums", sums)
+    query.output("sums_named", sums.lookup(names, on="k = code", outer=True, name="sums_named"))
+    query.output("last_two", found.slide("count(*) AS n, sum(mx) AS y", by="k", rows=2, name="last_two"))
+    pairs = found.join(b.map("k AS rk, x AS rx", name="rights"), on="mk = rk AND mx = rx", within="1s", name="pairs")
+    query.output("pairs", pairs)
+    query.output("diamond", query.union(named.map("k, x, f, at", name="as_before"), a, name="diamond"))
     return query.diagram()
 
 

@@ -35,9 +35,14 @@ ENTRIES = [
         "np.arange(state.next_number, state.next_number + count",
         "np.arange(1, 1 + count",
     ),
-    Mutation("every entry takes its number", lane._counted, "state.next_number + count", "state.next_number + 1"),
     Mutation(
-        "every entry takes its client's number", lane._counted, "known.next_number + count", "known.next_number + 1"
+        "every entry takes its number", lane._heard, "state.next_number + count", "state.next_number + min(count, 1)"
+    ),
+    Mutation(
+        "every entry takes its client's number",
+        lane._heard,
+        "known.next_number + count",
+        "known.next_number + min(count, 1)",
     ),
     Mutation("voids take the next numbers", Lane._append, "first=state.next_number", "first=1"),
     Mutation("a boundary takes the next number", Lane._raise_boundary, "number=state.next_number", "number=1"),
@@ -188,10 +193,10 @@ SENDERS = [
     Mutation(
         "who speaks is not silent",
         lane._heard,
-        "seen_us=event.now_us",
-        "seen_us=state.producers[event.producer].seen_us",
+        "seen_us=now_us",
+        "seen_us=known.seen_us",
     ),
-    Mutation("late rows are counted", lane._answer, "int(rows.late.sum())", "0"),
+    Mutation("late rows are counted", lane._answer, "int(np.count_nonzero(rows.late))", "0"),
     Mutation("new rows are counted", lane._answer, "len(rows.numbers)", "accepted_through"),
     Mutation("a clock that cannot be stops the lane", Lane.handle, "MIN_TIME_US <= event", "0 <= event"),
 ]
@@ -222,7 +227,12 @@ CLOCK = [
         "self.rules.silence_us is not None and ",
     ),
     Mutation("boundaries are coalesced", Lane._heartbeat, "last_entry_us < self", "last_entry_us <= self"),
-    Mutation("rows are as good as a heartbeat", lane._counted, ", last_entry_us=event.now_us", ""),
+    Mutation(
+        "rows are as good as a heartbeat",
+        lane._heard,
+        "now_us if count else state.last_entry_us",
+        "state.last_entry_us",
+    ),
     Mutation(
         "a time column does not follow the clock",
         Lane._heartbeat,
@@ -238,7 +248,12 @@ CLOCK = [
     Mutation(
         "a repetition breaks the silence", Lane._enter, "return _heard(state, event), [Answer", "return state, [Answer"
     ),
-    Mutation("an entry breaks the silence", Lane._enter, "_counted(_heard(new, event), event", "_counted(new, event"),
+    Mutation(
+        "an entry breaks the silence",
+        lane._heard,
+        "last_activity_us=now_us",
+        "last_activity_us=state.last_activity_us if count else now_us",
+    ),
     Mutation("a registration breaks the silence", Lane._register, ", last_activity_us=event.now_us", ""),
     Mutation(
         "nobody is silent while the entry point is down",

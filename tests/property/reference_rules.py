@@ -1,31 +1,41 @@
 """The rules of the reference that a run of Spark shows, each with a mutation that breaks it.
 
-``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED`` and ``SLIDING`` are named after the diagrams that show them.
+``WINDOWS``, ``JOINS``, ``COUNTING``, ``ORDERED``, ``SLIDING`` and ``LOOKUPS`` are named after the diagrams that show
+them.
 """
 
 from __future__ import annotations
 
 from anabranch.model import identity
 from anabranch.query import graph
-from anabranch.reference import aggregates, box, network
+from anabranch.reference import aggregates, box, lookups, network
 from anabranch.reference.box import Groups, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
+from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
 from anabranch.reference.stage import StageReference
-from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, PythonBox, UnionBox
 from anabranch.reference.tuples import Tuple
 from anabranch.reference.windows import (
     AggregateBox,
     CountAggregateBox,
+    EarlyAggregateBox,
     SessionBox,
     SlideBox,
     Summaries,
     TumbleBox,
     XSectionBox,
+    shows_early,
 )
 from tests.property.mutations import Mutation
 
 WINDOWS = [
+    # Python
+    Mutation("a Python box keeps the columns", PythonBox._extended, "{**each.values, **values}", "values"),
+    Mutation("a function makes columns", PythonBox._extended, "{**each.values, **values}", "each.values"),
+    Mutation("a Python box keeps the identity", PythonBox._extended, "tid=each.tid", "tid=0"),
+    Mutation("a Python box keeps the time", PythonBox._extended, "stime=each.stime", "stime=each.stime + 1"),
+    Mutation("a Python box passes promises on", PythonBox.promises, "dict(self._promised[0])", "{}"),
     # Filter
     Mutation(
         "a tuple goes to the first predicate that holds",
@@ -331,12 +341,17 @@ COUNTING = [
         "if each[1].stime < self",
         "if each[1].stime <= self",
     ),
-    Mutation(
-        "a window's time is that of its last tuple", CountAggregateBox._take, "tuples[-1].stime", "tuples[0].stime"
-    ),
-    Mutation("a window hashes its first tuple", CountAggregateBox._summary, "[*tuples[0].identity_parts, *", "[*"),
-    Mutation("a window hashes its last tuple", CountAggregateBox._summary, ", *tuples[-1].identity_parts]", "]"),
-    Mutation("counting is a kind of its own", CountAggregateBox._summary, '"count"', '"window"'),
+    Mutation("a window's time is that of its last tuple", Summaries.early, "tuples[-1].stime", "tuples[0].stime"),
+    Mutation("a window hashes its first tuple", Summaries.early, "[*tuples[0].identity_parts, *", "[*"),
+    Mutation("a window hashes its last tuple", Summaries.early, ", *tuples[-1].identity_parts]", "]"),
+    Mutation("counting is a kind of its own", Summaries.early, '"count"', '"window"'),
+    Mutation("a timeout's time is the end", CountAggregateBox._reach, ", stime=end)", ")"),
+    Mutation("a result comes after so many tuples", shows_early, "% box.emit_rows == 0", "% box.emit_rows == 1"),
+    Mutation("a full window has one result", CountAggregateBox._take, "elif shows_early(", "if shows_early("),
+    Mutation("early windows of time end", EarlyAggregateBox._reach, "start + size <= time", "start + size < time"),
+    Mutation("early windows lie on a grid", EarlyAggregateBox._reach, "// size * size", ""),
+    Mutation("an early window is one of a group", EarlyAggregateBox._take, "groups.of(each)", "groups.of(each)[:0]"),
+    Mutation("with early results W is promised", EarlyAggregateBox.promises, "watermark_us}", "watermark_us + 1}"),
     Mutation(
         "an Aggregate that counts promises the watermark",
         CountAggregateBox.promises,
@@ -396,7 +411,15 @@ ORDERED = [
         "self._summaries.groups.of(each)",
         "tuple(None for _ in self._summaries.groups.types)",
     ),
-    Mutation("after W a Session promises W + 1 us", SessionBox.promises, "watermark_us + 1 if", "watermark_us if"),
+    Mutation("after W a Session promises W + 1 us", SessionBox.promises, "after = 1 if", "after = 0 if"),
+    Mutation("with early results a Session promises W", SessionBox.promises, "self._box.emit_rows is None and", ""),
+    Mutation("a run has early results", TumbleBox._take, "if shows_early(self._box, self._run)", "if False"),
+    Mutation(
+        "an early result is of a run's own value",
+        TumbleBox._take,
+        "self._summaries.early(value(each), self._run)",
+        "self._summaries.early(value(each), self._run[:1])",
+    ),
     Mutation("a horizon ends", DedupBox._take, ">= self._horizon_us", "> self._horizon_us"),
     Mutation(
         "a tuple that was dropped keeps out nobody",
@@ -438,7 +461,8 @@ SLIDING = [
         "tuples = self._tuples[group]",
         "tuples = self._tuples[group][:-1]",
     ),
-    Mutation("a while ends", SlideBox._summary, "each.stime > stime", "each.stime >= stime"),
+    Mutation("a while ends", SlideBox._summary, " + (self._box.every_us is None)", ""),
+    Mutation("a while before a moment begins", SlideBox._summary, "(self._box.every_us is None)", "1"),
     Mutation("every so many tuples of a group", SlideBox._take, "% self._box.step == 0", "% self._box.step == 1"),
     Mutation("a result hashes its tuple", SlideBox._take, "each.identity_parts", "tuples[0].identity_parts"),
     Mutation("a result has the time of its tuple", SlideBox._take, "each.stime)", "tuples[0].stime)"),
@@ -506,4 +530,21 @@ SLIDING = [
         "columns sort in their order", WSortBox._place, "for name in self._by]", "for name in reversed(self._by)]"
     ),
     Mutation("a WSort promises the watermark", WSortBox.promises, "self.watermark_us)", "self.watermark_us + 1)"),
+]
+
+LOOKUPS = [
+    Mutation("a tuple finds every row that matches", LookupBox._found, "for row in rows]", "for row in rows[:1]]"),
+    Mutation("all equalities must hold", LookupBox._found, "if all(", "if any("),
+    Mutation("an inner lookup loses what finds nothing", LookupBox._found, "and self._box.outer", ""),
+    Mutation("an outer lookup keeps what finds nothing", LookupBox._found, "if not rows and", "if False and"),
+    Mutation("NULL equals nothing", lookups._equal, "one is None or other is None", "False"),
+    Mutation("NaN equals itself", lookups._equal, "one is other or one == other", "one == other"),
+    Mutation("the key of the row is hashed", LookupBox._made, ", *key]", "]"),
+    Mutation("all columns of the key are hashed", LookupBox._made, ", *key]", ", *key[:1]]"),
+    Mutation("the identity of the tuple is hashed", LookupBox._made, "*each.identity_parts, ", ""),
+    Mutation("a Lookup hashes its name", LookupBox._made, '"lookup", self._box.name', '"lookup", ""'),
+    Mutation("a Lookup is a kind of its own", LookupBox._made, '"lookup"', '"join"'),
+    Mutation("a Lookup keeps the origin", LookupBox._made, "origin=each.origin", "origin=self._box.name"),
+    Mutation("a Lookup keeps the time", LookupBox._made, "stime=each.stime", "stime=each.stime + 1"),
+    Mutation("a Lookup passes promises on", LookupBox.promises, "dict(self._promised[0])", "{}"),
 ]

@@ -22,9 +22,9 @@ from anabranch.reference.steps import FilterBox, UnionBox
 from anabranch.reference.tuples import Tuple
 from anabranch.reference.windows import AggregateBox
 from tests.property import oracle
-from tests.property.diagrams import counting, joins, ordered, sliding, stateless_and_windows
+from tests.property.diagrams import counting, joins, lookups, ordered, sliding, stateless_and_windows
 from tests.property.mutations import Mutation
-from tests.property.reference_rules import COUNTING, JOINS, ORDERED, SLIDING, WINDOWS
+from tests.property.reference_rules import COUNTING, JOINS, LOOKUPS, ORDERED, SLIDING, WINDOWS
 from tests.recording import RecordedStream, Recording
 from tests.unit.reference import test_boxes, test_stage
 from tests.unit.reference.streams import diagram, row, source
@@ -172,6 +172,12 @@ def test_ordered_boxes_notice(mutation: Mutation, recorded: Recorded, known: Kno
 @pytest.mark.parametrize("mutation", SLIDING, ids=str)
 def test_sliding_boxes_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
     assert is_noticed(mutation, recorded(sliding), known(sliding)), "this rule could be broken without anyone noticing"
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("mutation", LOOKUPS, ids=str)
+def test_lookups_notice(mutation: Mutation, recorded: Recorded, known: Known) -> None:
+    assert is_noticed(mutation, recorded(lookups), known(lookups)), "this rule could be broken without anyone noticing"
 
 
 @pytest.mark.parametrize(("mutation", "example"), ONLY_BY_HAND, ids=lambda part: getattr(part, "__name__", str(part)))

@@ -19,6 +19,7 @@ from anabranch.core.inlet import (
     Step,
     TuplesArrived,
 )
+from anabranch.core.passing import Passing
 from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
@@ -141,6 +142,20 @@ class Considerate(Horizon):
         return min(told.by.get(replica, 0) for replicas in self.fragments for replica in replicas)
 
 
+class Rash(Passing):
+    """Passes boundaries on whose rows no batch has logged."""
+
+    def all_logged(self, rows: int) -> bool:
+        return True
+
+
+class Blind(Passing):
+    """Passes boundaries on that would show results."""
+
+    def shows(self, before_us: int, now_us: int) -> bool:
+        return False
+
+
 BROKEN = {
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
@@ -163,6 +178,8 @@ BROKEN = {
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "a deep layer that nobody waits for": Protocol(passes_slowest=False),
+    "boundaries passed on before their rows are logged": Protocol(passing=Rash),
+    "boundaries passed on that show results": Protocol(passing=Blind),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

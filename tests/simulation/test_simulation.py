@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.sim.diagrams import PAIRINGS, SUMMINGS
 from anabranch.sim.faults import Fault, Trouble
 from anabranch.sim.role import Protocol
 from anabranch.sim.run import Report, Setting, simulate
@@ -59,6 +60,9 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.moved for report in reports) > 20
     assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
+    drawn = [Setting.drawn(seed) for seed in SEEDS]
+    assert {setting.first for setting in drawn} == PAIRINGS.keys()
+    assert {setting.second for setting in drawn} == SUMMINGS.keys()
     assert min(report.tuples for report in reports) > 10  # a producer may die early
     assert sum(report.tuples for report in reports) > 100 * len(SEEDS)
 

@@ -113,7 +113,7 @@ class NexmarkBench(Bench[Plan]):
         """Seconds from the first push to the last result, which must be those of the batch."""
         diagram, directory = self._query(name), self._directory / "state"
         expected = batch.count(name)
-        node = Node(diagram, directory, NodeSettings(conf=self._plan.conf))
+        node = Node(diagram, directory, NodeSettings(conf=self._plan.conf), directory=_examples())
         node.start()
         try:
             with connect(node.address) as connection:

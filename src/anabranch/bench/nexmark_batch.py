@@ -64,6 +64,9 @@ BATCH: Final[Mapping[str, str]] = {
     "q12": """
         SELECT bidder, count(*) AS bid_count, time_bucket(INTERVAL 10 SECOND, dateTime) AS starttime,
                time_bucket(INTERVAL 10 SECOND, dateTime) + INTERVAL 10 SECOND AS endtime FROM bid GROUP BY ALL""",
+    "q13": """
+        SELECT auction, bidder, price, dateTime, value FROM bid
+        JOIN (SELECT range AS key, CAST(range AS VARCHAR) AS value FROM range(10000)) ON auction % 10000 = key""",
     "q14": """
         SELECT auction, bidder, CAST(0.908 * price AS DECIMAL(24, 3)) AS price,
                CASE WHEN hour(dateTime) BETWEEN 8 AND 18 THEN 'dayTime'

@@ -39,6 +39,9 @@ PLAIN: Final[Mapping[str, str]] = {
     "q12": """
         SELECT bidder, count(*) AS bid_count, window.start AS starttime, window.end AS endtime
         FROM bid GROUP BY bidder, window(dateTime, '10 seconds')""",
+    "q13": """
+        SELECT auction, bidder, price, dateTime, value FROM bid
+        JOIN (SELECT id AS key, string(id) AS value FROM range(10000)) ON mod(auction, 10000) = key""",
     "q14": """
         SELECT auction, bidder, 0.908 * price AS price,
                CASE WHEN HOUR(dateTime) >= 8 AND HOUR(dateTime) <= 18 THEN 'dayTime'

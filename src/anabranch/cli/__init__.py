@@ -1,8 +1,8 @@
 """The command line: one module per verb, which reads arguments, calls the library and prints. No logic.
 
-Exit codes: 0 done (also a service after SIGTERM and ``--for``), 2 what you wrote or sent must change, 3 whoever runs
-the node must act, 70 a bug, 130 ended by Ctrl-C, 143 a measurement ended by SIGTERM. Spark, Arrow and Rich are imported
-inside of the verbs that need them, so that ``--help``, mistyped options and the Tab key are answered at once.
+Exit codes: 0 done (also a service after SIGTERM and ``--for``), 2 you must change what you wrote or sent, 3 the
+operator of the node must act, 70 a bug, 130 ended by Ctrl-C, 143 a measurement ended by SIGTERM. Spark, Arrow and
+Rich are imported inside the verbs that need them, so that ``--help``, mistyped options and the Tab key respond at once.
 """
 
 from __future__ import annotations

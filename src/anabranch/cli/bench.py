@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 WIDTH: Final = 120
 """Columns of a table that goes to a file or a pipe."""
 
-_Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the results there, too.")]
+_Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the results to this file.")]
 _QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: two to three minutes, rough.")]
 _QuickIdle = Annotated[bool, typer.Option("--quick", help="Shorter intervals: two to three minutes, rough.")]
 _QuickStart = Annotated[bool, typer.Option("--quick", help="One round: about a minute, rough.")]
@@ -50,9 +50,9 @@ def engine(
 ) -> None:
     """Compare with plain Spark: a filter, a window sum over 1000 keys and a join, on the same rows and settings.
 
-    Tells rows per second, milliseconds of a micro-batch at 1000 rows/s, latency, processor time, seconds from command
-    to first result, and peak memory with a backlog. Plain Spark reads Parquet files; Anabranch takes pushes over Flight
-    and keeps journal and log. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after
+    Reports rows per second, milliseconds per micro-batch at 1000 rows/s, latency, processor time, seconds from command
+    to first result, and peak memory with a backlog. Plain Spark reads Parquet files; Anabranch accepts pushes over
+    Flight and keeps journal and log. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after
     SIGTERM.
 
     \b
@@ -71,11 +71,11 @@ def engine(
 
 @bench.command()
 def start(quick: _QuickStart = False, json_file: _Json = None) -> None:
-    """Take the time from a command to the first result, beside plain Spark doing the same.
+    """Measure the time from a command to the first result, compared with plain Spark.
 
-    A query of one stage, the same killed with SIGKILL and started again on its state, a query of four stages, and one
-    more query in a host whose JVM is warm; medians of five rounds, in which both take turns. A full run takes about
-    10 minutes. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+    Measures a query of one stage, the same query killed with SIGKILL and restarted on its state, a query of four
+    stages, and one more query in a host whose JVM is warm; medians of five rounds, in which both take turns. A full run
+    takes about 10 minutes. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -93,12 +93,12 @@ def start(quick: _QuickStart = False, json_file: _Json = None) -> None:
 
 @bench.command()
 def idle(quick: _QuickIdle = False, json_file: _Json = None) -> None:
-    """Show what hosts take while next to nothing happens: processor time, threads and memory.
+    """Measure the cost of idle hosts: processor time, threads and memory.
 
-    An entry point with two peers, a replica with one stage and one with four, at rest and with ten rows a second; and
-    figure 7 of the racing paper whole (examples/planetlab.toml): seven hosts, three Sparks, 16 rows a second. Processor
-    time of a host, of its JVM and of Python workers apart. A full run takes about 10 minutes. Exit code 0 if all bounds
-    are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+    Measures an entry point with two peers, a replica with one stage and one with four, at rest and with ten rows a
+    second; and the whole of figure 7 of the racing paper (examples/planetlab.toml): seven hosts, three Sparks, 16 rows
+    a second. Reports processor time separately for a host, its JVM and its Python workers. A full run takes about 10
+    minutes. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -112,12 +112,12 @@ def idle(quick: _QuickIdle = False, json_file: _Json = None) -> None:
 
 @bench.command()
 def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
-    """Kill what computes, three ways: plain Spark and Anabranch `single` start again at once, `race` has a second copy.
+    """Kill the process that computes: plain Spark and Anabranch `single` restart at once, `race` has a second copy.
 
-    The same filter on the same steady flow of 100 rows/s, made and read here. Tells the largest gap between results
-    around a kill -9 beside that of intervals without one, how long it takes until latency is normal, and how many
+    All three run the same filter on the same steady flow of 100 rows/s, made and read here. Reports the largest gap
+    between results around a kill -9, and in intervals without one, the time until latency is normal, and how many
     results are lost or repeated; medians of five kills. A full run takes about 10 minutes, and at most two Sparks run
-    at a time. Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+    at a time. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -132,11 +132,11 @@ def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
 
 @bench.command()
 def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
-    """Slow down copies in turn, by pauses and by long-tailed delays: what a second copy does for latency, and its cost.
+    """Slow copies down in turn, by pauses and long-tailed delays: the effect of a second copy on latency, and its cost.
 
-    The same filter on the same steady flow of 100 rows/s and the same slow periods, with one copy and with two. Tells
-    latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 5 minutes.
-    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+    Runs the same filter on the same steady flow of 100 rows/s with the same slow periods, with one copy and with two.
+    Reports latency (median, 95 %, 99 %), processor time of all nodes, and bytes on the wire. A full run takes about 5
+    minutes. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -151,13 +151,13 @@ def racing(quick: _QuickRacing = False, json_file: _Json = None) -> None:
 
 @bench.command()
 def nexmark(
-    quick: Annotated[bool, typer.Option("--quick", help="20,000 events, nothing races: about three minutes.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="20,000 events, no race: about three minutes.")] = False,
     json_file: _Json = None,
 ) -> None:
     """Run the queries of the Nexmark benchmark, on a node and on plain Spark, over a million events of its streams.
 
-    Tells events per second of each query in examples/nexmark, and with two copies that race for q1, q5 and q8. Results
-    must be those that DuckDB computes in batch. Exit code 0 if they are, 70 if they are not, 130 after Ctrl-C, 143
+    Reports events per second of each query in examples/nexmark, and with two racing copies for q1, q5 and q8. Results
+    must match those that DuckDB computes in batch. Exit code 0 if they do, 70 if they do not, 130 after Ctrl-C, 143
     after SIGTERM.
 
     \b

@@ -33,20 +33,20 @@ def demo(
     for_us: Annotated[
         int, typer.Option("--for", parser=duration_us, metavar="DURATION", help="How long data flows; at least 5s.")
     ] = "30s",  # type: ignore[assignment]
-    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Pings a second, of all servers together.")] = 300,
-    seed: Annotated[int, typer.Option(help="Another seed is another story.")] = 7,
-    plot: Annotated[Path, typer.Option(help="Where the plot of latency goes, a PNG.")] = Path("anabranch-demo.png"),
-    no_plot: Annotated[bool, typer.Option("--no-plot", help="Draw nothing.")] = False,
+    rate: Annotated[float, typer.Option(min=1, max=20_000, help="Pings a second, all servers together.")] = 300,
+    seed: Annotated[int, typer.Option(help="Another seed makes another story.")] = 7,
+    plot: Annotated[Path, typer.Option(help="File for the latency plot, a PNG.")] = Path("anabranch-demo.png"),
+    no_plot: Annotated[bool, typer.Option("--no-plot", help="Do not draw a plot.")] = False,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write the summary there, too.")
+        Path | None, typer.Option("--json", metavar="FILE", help="Also write the summary to this file.")
     ] = None,
 ) -> None:
     """Watch a query find slow network paths among six servers.
 
     The servers ping each other and report their load. A slow ping is the network's fault only if its target was not
-    busy. One server gets busy and one path gets bad for a while; at the end the demo says what the query found,
-    compares it with what really happened, and draws how late the results came. Nothing is left behind but the plot.
-    Exit code 0 if all is right, and after SIGTERM, 1 if it is not, 130 after Ctrl-C.
+    busy. One server gets busy and one path degrades for a while. At the end the demo reports what the query found,
+    compares it with what really happened, and plots the latency of results. It leaves nothing behind but the plot.
+    Exit code 0 if the answer is right, and after SIGTERM, 1 if it is not, 130 after Ctrl-C.
 
     \b
     Examples:

@@ -19,10 +19,10 @@ def deploy(
 ) -> None:
     """Hand the queries of a deployment to nodes that already run.
 
-    A node that was started with `anabranch node FILE NAME` takes any number of queries, beside those that its file
-    names. All nodes that the queries name must be there; otherwise none is given anything. Queries that they have
-    already are left alone. Each node keeps what it was given, and goes on by itself when it is started again. A query
-    written in Python is sent as what it builds, not as a program.
+    A node that `anabranch node FILE NAME` started takes any number of queries, besides those of its own file. All nodes
+    that the queries name must be running; otherwise no node gets anything. Queries that the nodes already run are left
+    alone. Each node keeps its queries, and resumes them after a restart. A query written in Python is sent as the
+    diagram that it builds, not as a program.
 
     \b
     Examples:

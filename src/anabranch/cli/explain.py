@@ -28,20 +28,20 @@ def explain(
         ),
     ],
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid flowchart.")] = False,
-    plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and show the plan of each stage too.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and also show the plan of each stage.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One object, as JSON, also of a query with problems.")
+        bool, typer.Option("--json", help="One object, as JSON, also for a query with problems.")
     ] = False,
 ) -> None:
     """Check a query or a deployment, and draw it.
 
-    Each arrow is drawn with its columns. Each box has a class, which says what a restart does to it, and the query has
-    that of its most general box; see docs/classes.md. Floating-point aggregates are listed with what decides by them,
-    and whether they are computed exactly; then what each box keeps. Nothing runs, and without --plan no Spark starts.
-    Exit code 2 if the query has problems.
+    Shows each arrow with its columns. Each box has a class, which says what a restart does to it, and the query has
+    the class of its most general box; see docs/classes.md. Lists floating-point aggregates with the boxes that decide
+    by them, and whether they are computed exactly; then the state of each box. Runs nothing, and without --plan starts
+    no Spark. Exit code 2 if the query has problems.
 
-    Of a deployment it shows which node runs what, who reads whom, and which nodes need Spark; or all that is wrong with
-    the file and its queries.
+    For a deployment, shows what each node runs and reads, and which nodes need Spark; or all mistakes of the file and
+    its queries.
 
     \b
     Examples:
@@ -67,11 +67,14 @@ def explain(
     diagram, problems = query.diagram(), query.validate()
     if not as_json:
         typer.echo(as_mermaid(diagram) if mermaid else f"{as_text(diagram)}\n{classes.as_text(diagram)}", nl=False)
+    warnings = _missing_functions(diagram)
     plans = _plans(diagram) if plan and not problems else {}
     if as_json:
         import json
 
-        typer.echo(json.dumps(_found(query, problems, plans), indent=2))
+        typer.echo(json.dumps({**_found(query, problems, plans), "warnings": warnings}, indent=2))
+    for warning in [] if as_json else warnings:
+        typer.echo(f"warning: {warning}", err=True)
     for stage, text in {} if as_json else plans.items():
         typer.echo(f"\nstage {stage}\n{text}")
     if problems:
@@ -114,6 +117,22 @@ def _found(query: Query, problems: Sequence[Problem], plans: dict[str, str]) -> 
         **classes.as_data(query.diagram()),
         "plans": plans,
     }
+
+
+def _missing_functions(diagram: Diagram) -> list[str]:
+    """Functions that this machine does not have. Hosts need them, and may have them."""
+    from anabranch.errors import ConfigError
+    from anabranch.functions import find
+    from anabranch.query.boxes import Python
+
+    told = []
+    for box in diagram.boxes:
+        if isinstance(box, Python):
+            try:
+                find(box.function)
+            except ConfigError as error:
+                told.append(f"{box.name}: {error}")
+    return told
 
 
 def _plans(diagram: Diagram) -> dict[str, str]:

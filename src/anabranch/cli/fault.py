@@ -1,4 +1,4 @@
-"""``anabranch fault``: hurts a running deployment on purpose, to see that nobody who reads its results notices."""
+"""``anabranch fault``: injects faults into a running deployment, to see that readers of its results do not notice."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anabranch.cli import completing, fault_links
 fault = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
-    help="Hurt a running deployment, if its file allows it.\n\n\b\nExamples:\n"
+    help="Inject faults into a running deployment, if its file allows it.\n\n\b\nExamples:\n"
     "  anabranch fault kill wisc\n  anabranch fault restart wisc --lose-disk\n  anabranch fault cut wisc osu",
 )
 
@@ -31,7 +31,8 @@ Deployment = Annotated[
 def kill(node: Name, deployment: Deployment = None) -> None:
     """End a node at once, as a crash would.
 
-    SIGKILL for it, its JVM and Spark's workers. Its state directory stays: `anabranch fault restart` starts it again.
+    Sends SIGKILL to the node, its JVM and Spark's workers. Its state directory stays: `anabranch fault restart` starts
+    the node again.
 
     \b
     Examples:
@@ -42,9 +43,9 @@ def kill(node: Name, deployment: Deployment = None) -> None:
 
 @fault.command()
 def pause(node: Name, deployment: Deployment = None) -> None:
-    """Let a node stand still.
+    """Suspend a node.
 
-    Its processes get no time, its connections stay open, and nothing answers.
+    Its processes do not run, its connections stay open, and nothing answers.
 
     \b
     Examples:
@@ -55,7 +56,7 @@ def pause(node: Name, deployment: Deployment = None) -> None:
 
 @fault.command()
 def resume(node: Name, deployment: Deployment = None) -> None:
-    """Let a paused node go on.
+    """Resume a paused node.
 
     \b
     Examples:
@@ -67,12 +68,12 @@ def resume(node: Name, deployment: Deployment = None) -> None:
 @fault.command()
 def restart(
     node: Name,
-    lose_disk: Annotated[bool, typer.Option("--lose-disk", help="Delete its state directory before.")] = False,
+    lose_disk: Annotated[bool, typer.Option("--lose-disk", help="Delete its state directory first.")] = False,
     deployment: Deployment = None,
 ) -> None:
-    """Start a node again on its state directory.
+    """Restart a node on its state directory.
 
-    One that still runs is killed first.
+    If the node still runs, it is killed first.
 
     \b
     Examples:

@@ -33,9 +33,10 @@ Deployment = Annotated[
 def cut(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
     """Cut the link between two nodes or sites.
 
-    Nothing arrives, in either direction, and nobody is told. Connections stay open and are silent, as when a router
-    dies. After `fault heal` they go on, unless someone has given up. Clients and producers connect directly and are not
-    touched. A node that does not answer is told; what it opens to the other goes on as before.
+    Nothing arrives, in either direction, and neither side gets an error. Connections stay open and are silent, as when
+    a router dies. After `fault heal` they continue, unless one side has given up. Clients and producers connect
+    directly and are not affected. If a node does not answer, the command reports it, and connections that this node
+    opens continue as before.
 
     \b
     Examples:
@@ -50,15 +51,15 @@ def cut(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
 def delay(
     a: End,
     b: OtherEnd,
-    by: Annotated[int, typer.Argument(metavar="DELAY", parser=duration_us, help="How long everything takes.")],
+    by: Annotated[int, typer.Argument(metavar="DELAY", parser=duration_us, help="How long all traffic takes.")],
     jitter: Annotated[
-        int | None, typer.Argument(metavar="JITTER", parser=duration_us, help="By how much more or less.")
+        int | None, typer.Argument(metavar="JITTER", parser=duration_us, help="How much the delay varies, up and down.")
     ] = None,
     deployment: Deployment = None,
 ) -> None:
-    """Delay what goes between two nodes or sites.
+    """Delay the traffic between two nodes or sites.
 
-    Everything takes this long, in each direction.
+    All traffic takes this long, in each direction.
 
     \b
     Examples:
@@ -73,12 +74,14 @@ def delay(
 def slow(
     a: End,
     b: OtherEnd,
-    rate: Annotated[int, typer.Argument(metavar="RATE", parser=rate_bytes_s, help="As 500kbit/s, 10Mbit/s, 1Gbit/s.")],
+    rate: Annotated[
+        int, typer.Argument(metavar="RATE", parser=rate_bytes_s, help="For example 500kbit/s, 10Mbit/s, 1Gbit/s.")
+    ],
     deployment: Deployment = None,
 ) -> None:
-    """Slow the link between two nodes or sites.
+    """Limit the rate of the link between two nodes or sites.
 
-    No more than this goes through, in each direction.
+    The limit applies to each direction.
 
     \b
     Examples:
@@ -90,9 +93,9 @@ def slow(
 
 
 def heal(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
-    """Undo all faults of a link.
+    """Undo all faults of the link between two nodes or sites.
 
-    Between two nodes or sites it is then as the deployment file says.
+    The link is then as the deployment file says.
 
     \b
     Examples:
@@ -107,15 +110,15 @@ def run(
     script: Annotated[
         Path,
         typer.Argument(
-            metavar="SCRIPT", help="What is done when: a .toml file.", autocompletion=completing.deployment_file
+            metavar="SCRIPT", help="The steps and their times: a .toml file.", autocompletion=completing.deployment_file
         ),
     ],
     deployment: Deployment = None,
 ) -> None:
-    """Carry out a fault script.
+    """Run a fault script.
 
-    Returns after its last step. All mistakes of the script are told before anything is done. A step that fails is told,
-    and the others follow. Ctrl-C ends it; what was done stays done. Exit code 3 if a step failed.
+    Returns after its last step. Reports all mistakes of the script before it does anything. If a step fails, it reports
+    this and continues with the others. Ctrl-C ends it; steps that are done stay done. Exit code 3 if a step failed.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``anabranch node``: one node of a deployment on this machine, until it is told to stop."""
+"""``anabranch node``: one node of a deployment on this machine, until it is stopped."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ def node(
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after the start."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="When it runs, one line of JSON; all else goes to standard error.")
+        bool, typer.Option("--json", help="Print one line of JSON when it runs; all else goes to standard error.")
     ] = False,
 ) -> None:
     """Run one node of a deployment until Ctrl-C, SIGTERM or --for.
 
-    It runs its part of every query that names it, and waits for the nodes that it reads from, however long they take.
-    Every machine has the same file. The state directory holds everything that must last: run the node on it again, and
-    it goes on where it was. A node that only takes rows in starts no Spark; one that no query names waits for
-    `anabranch deploy`, which also gives further queries to one that runs some. Exit codes as for `anabranch run`.
+    The node runs its part of every query that names it, and waits for the nodes that it reads from, however long they
+    take. Every machine has the same file. The state directory holds all durable state: run the node on it again, and it
+    resumes where it was. A node that is only an entry point starts no Spark; a node that no query names waits for
+    `anabranch deploy`, which also hands further queries to nodes that run some. Exit codes as for `anabranch run`.
 
     \b
     Examples:
@@ -66,7 +66,7 @@ def node(
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     logging.getLogger("anabranch.host").setLevel(logging.INFO)
     where = state or state_of(planned, file)
-    named, given = assigned_queries(plan, name), given_before(where)
+    named, given = assigned_queries(plan, name), given_before(where, planned.tables)
     refuse_twice(file, named, given, where)
     signals = Signals()
     waiting = Waiting(signals.check, err=as_json)

@@ -12,8 +12,8 @@ def operators(
 ) -> None:
     """List the boxes that a query can have.
 
-    The class says what a restart does to a box (docs/classes.md); `anabranch explain` judges the boxes of a query one
-    by one. How each is defined, written and used is in docs/reference/boxes.md.
+    The class says what a restart does to a box (docs/classes.md); `anabranch explain` shows it for each box of a query.
+    docs/reference/boxes.md defines each box and shows how to write and use it.
 
     \b
     Examples:

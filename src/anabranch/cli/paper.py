@@ -1,4 +1,4 @@
-"""``anabranch paper``: experiments of the papers, run again on real nodes."""
+"""``anabranch paper``: experiments of the papers, repeated on real nodes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ paper = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
 @paper.callback()
 def _verbs() -> None:
-    """Run an experiment of a paper again, on real nodes.
+    """Repeat an experiment of a paper on real nodes.
 
     \b
     Example:
@@ -41,20 +41,20 @@ def _verbs() -> None:
 @paper.command()
 def racing(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A third of the time for each run: some six minutes, rough.")
+        bool, typer.Option("--quick", help="A third of the time for each run: about six minutes, rough.")
     ] = False,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help=f"Where {RESULTS_FILE} and the plots go; made if it is not there.")
+        Path, typer.Option(metavar="DIR", help=f"Directory for {RESULTS_FILE} and the plots; created if missing.")
     ] = Path("paper-racing"),
 ) -> None:
-    """Figures 8 and 9 of "Fast and Reliable Stream Processing over Wide Area Networks".
+    """Repeat figures 8 and 9 of "Fast and Reliable Stream Processing over Wide Area Networks".
 
-    Seven nodes run on this machine as processes of their own, with the ways between them ten times as long as in the
-    paper. Figure 8 is the latency of a Union and of a Join of which one input is slow. Figure 9 is the latency out of
-    the Join when a node is killed, with four techniques: no replication, replication, synchronization by determinants,
-    and deterministic order. Tells the numbers, draws both figures, and says of each claim of the paper whether it holds
-    in this run. Takes a quarter of an hour. Exit code 0 if all claims hold, 1 if one does not, 130 after Ctrl-C, 143
-    after SIGTERM; either ends all nodes.
+    Seven nodes run on this machine as separate processes, with delays between them ten times as long as in the paper.
+    Figure 8 is the latency of a Union and of a Join with one slow input. Figure 9 is the latency of the Join's output
+    when a node is killed, with four techniques: no replication, replication, synchronization by determinants, and
+    deterministic order. Prints the numbers, draws both figures, and reports for each claim of the paper whether it
+    holds in this run. Takes a quarter of an hour. Exit code 0 if all claims hold, 1 if one does not, 130 after Ctrl-C,
+    143 after SIGTERM; both signals end all nodes.
 
     \b
     Examples:

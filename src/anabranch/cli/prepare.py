@@ -20,14 +20,14 @@ WRITING_S: Final = 180.0
 
 
 def prepare(
-    again: Annotated[bool, typer.Option("--again", help="Make the archive anew, also when there is one.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Make a new archive, even if there is one.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON; progress on standard error.")] = False,
 ) -> None:
     """Make Spark start in about half the time.
 
-    Runs a small query once and keeps its classes in a file, which takes about a minute. The file (160 MB) lies
-    beside the installed PySpark and fits this Python environment and this Java. Without it everything works, only
-    slower.
+    Runs a small query once and archives its Java classes in a file, which takes about a minute. The file (160 MB) is
+    beside the installed PySpark and fits this Python environment and this Java. Without it everything works, but
+    starts more slowly.
 
     \b
     Examples:

@@ -60,25 +60,26 @@ def push(
         ),
     ] = STDIN,
     form: Annotated[
-        Format | None, typer.Option("--format", help="How they are written. [default: as the file's suffix says]")
+        Format | None, typer.Option("--format", help="Format of the rows. [default: by the file's suffix]")
     ] = None,
     producer: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Number the rows under this name: sending again is harmless.")
+        str | None, typer.Option(metavar="NAME", help="Number the rows under this name: retries are harmless.")
     ] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Another entry point of the source, for when the first is lost."),
+        typer.Option(metavar="ADDRESS", help="Another entry point of the source, if the first is lost."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, max=50_000, help="Rows that are sent at once.")] = 1_000,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Report bad rows and go on without them.")] = False,
+    batch: Annotated[int, typer.Option(min=1, max=50_000, help="Rows to send at once.")] = 1_000,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Report bad rows and continue without them.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The summary as JSON, also after an error.")] = False,
 ) -> None:
     """Push rows to a source, as JSON lines or as CSV with a header.
 
-    Rows are sent in batches; one is accepted whole and durably, or refused whole. A bad row ends the command with
-    exit code 2, the file and the line. With --producer, row k of the input is the k-th of that producer for ever: run
-    the same command again after a crash of it or of the node, and it goes on where it was; nothing is lost or
-    repeated. If the source has several entry points, name the others with --node: it goes on at one of them by itself.
+    Rows are sent in batches; each is accepted whole and durably, or refused whole. A bad row ends the command with exit
+    code 2, and the error names file and line. With --producer, row k of the input is row k of that producer forever:
+    after a crash of the command or the node, run the same command again, and it resumes where it was; nothing is lost
+    or repeated. If the source has several entry points, name the others with --node: if one is lost, the command
+    continues at another.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``anabranch reader forget``: let a log go on without a named reader that will not come back."""
+"""``anabranch reader forget``: let a log continue without a named reader that will not return."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def forget(
 ) -> None:
     """Forget a named reader.
 
-    The log keeps nothing for it any more.
+    The log no longer keeps rows for it.
 
     \b
     Example:

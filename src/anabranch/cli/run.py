@@ -1,4 +1,4 @@
-"""``anabranch run``: a query on this machine until it is told to stop."""
+"""``anabranch run``: a query on this machine until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from anabranch import limits
 from anabranch.cli import completing
 from anabranch.cli.colours import can_move
-from anabranch.cli.connecting import connect_query
+from anabranch.cli.connecting import connect_query, table_places
 from anabranch.cli.foreground import run_host
 from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us, settings, size_bytes, wait_us
@@ -29,57 +29,62 @@ def run(
         ),
     ],
     state: Annotated[
-        Path | None, typer.Option(help="Where the node keeps its state. [default: .anabranch/QUERY here]")
+        Path | None, typer.Option(help="The state directory. [default: .anabranch/QUERY in the current directory]")
     ] = None,
     source: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME=FEED", help="What brings the rows of a source, e.g. ping=file:pings.csv; repeatable."
-        ),
+        typer.Option(metavar="NAME=FEED", help="The feed of a source, e.g. ping=file:pings.csv; repeatable."),
     ] = None,
     output: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME=WRITER", help="Where an output goes besides Flight, e.g. slow=jsonl:out.jsonl; repeatable."
+            metavar="NAME=WRITER", help="A writer of an output, besides Flight, e.g. slow=jsonl:out.jsonl; repeatable."
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PLACE",
+            help="Where a table is, if not as the query says, e.g. hosts=hosts.csv; repeatable.",
         ),
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after it has started."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after the start."),
     ] = None,
-    host: Annotated[str, typer.Option(help="The address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen at; 0 takes any free one.")] = 0,
-    master: Annotated[str, typer.Option(help="Which Spark: local[*], spark://host:7077, yarn ...")] = "local[*]",
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 picks a free one.")] = 0,
+    master: Annotated[str, typer.Option(help="The Spark master: local[*], spark://host:7077, yarn ...")] = "local[*]",
     conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
-    batch_rows: Annotated[int, typer.Option(min=1, help="Rows that one batch reads at most.")] = limits.BATCH_ROWS,
+    batch_rows: Annotated[int, typer.Option(min=1, help="The most rows that one batch reads.")] = limits.BATCH_ROWS,
     batch_interval: Annotated[
         int,
         typer.Option(
             parser=wait_us,
             metavar="DURATION",
-            help="While few rows wait, batches begin so far apart at most; 0s: at once.",
+            help="The most time between batches while few rows wait; 0s: none.",
         ),
     ] = format_duration(limits.BATCH_INTERVAL_US),  # type: ignore[assignment]
     boundary_interval: Annotated[
-        int, typer.Option(parser=duration_us, metavar="DURATION", help="How often an idle source says the time.")
+        int, typer.Option(parser=duration_us, metavar="DURATION", help="How often an idle source sends a boundary.")
     ] = format_duration(limits.BOUNDARY_INTERVAL_US),  # type: ignore[assignment]
     retention: Annotated[
         int, typer.Option(parser=duration_us, metavar="DURATION", help="How long a log without readers keeps rows.")
     ] = format_duration(limits.LOG_RETENTION_US),  # type: ignore[assignment]
     log_bytes: Annotated[
-        int, typer.Option(parser=size_bytes, metavar="SIZE", help="What one log may hold for its readers.")
+        int, typer.Option(parser=size_bytes, metavar="SIZE", help="How much one log may hold for its readers.")
     ] = f"{limits.LOG_BYTES >> 30}GiB",  # type: ignore[assignment]
     disk_reserve: Annotated[
         int, typer.Option(parser=size_bytes, metavar="SIZE", help="Free space below which intake stops.")
     ] = f"{limits.DISK_RESERVE_BYTES >> 20}MiB",  # type: ignore[assignment]
     as_json: Annotated[
-        bool, typer.Option("--json", help="When it runs, one line of JSON; all else goes to standard error.")
+        bool, typer.Option("--json", help="Print one line of JSON when it runs; all else goes to standard error.")
     ] = False,
 ) -> None:
     """Run a query on this machine until Ctrl-C, SIGTERM or --for.
 
-    The state directory holds everything that must last: run the same query on it again, and it goes on where it was,
-    also after a crash. A stage that fails at every try stands still, which is told, and the others go on. Exit code 0
+    The state directory holds all durable state: run the same query on it again, and it resumes where it was, even after
+    a crash. A stage that fails at every retry stops; the node reports it, and the other stages continue. Exit code 0
     after SIGTERM and --for, 130 after Ctrl-C, 3 when every stage has failed.
 
     \b
@@ -104,6 +109,7 @@ def run(
         retention_us=retention,
         log_bytes=log_bytes,
         disk_reserve_bytes=disk_reserve,
+        tables=table_places(table or []),
     )
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     where = state or Path(".anabranch", query.name)

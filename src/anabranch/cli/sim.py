@@ -1,4 +1,4 @@
-"""``anabranch sim``: one run of the racing protocol under simulated faults, told step by step."""
+"""``anabranch sim``: one run of the racing protocol under simulated faults, shown step by step."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
 def sim(
     seed: Annotated[int, typer.Option("--seed", min=0, help="Decides everything: rows, delays, faults.")] = 0,
     faults: Annotated[
-        str | None, typer.Option("--faults", help="Kinds of faults, between commas; all of them without this.")
+        str | None, typer.Option("--faults", help="Kinds of faults, separated by commas. [default: all]")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON.")] = False,
 ) -> None:
     """Watch replicas race under simulated faults.
 
-    The rules that nodes go by run under a simulated clock, network and disk: two sources, three entry points, two
-    layers of two replicas, a client. What every node has durably is compared all the time with a run without faults.
-    The same seed gives the same trace, to the byte. Exit code 1 if a guarantee did not hold.
+    The code that nodes follow runs under a simulated clock, network and disk: two sources, three entry points, two
+    layers of two replicas, a client. The durable state of every node is compared continuously with a run without
+    faults. The same seed gives the same trace, to the byte. Exit code 1 if a guarantee did not hold.
 
     \b
     Examples:

@@ -26,12 +26,12 @@ def close(
     address: Annotated[str, typer.Argument(metavar="ADDRESS", help="The node, as host:port.")],
     name: Annotated[str, typer.Argument(metavar="SOURCE", help="The source.", autocompletion=completing.source)],
     lane: Annotated[
-        str | None, typer.Argument(metavar="LANE", help="The lane: a producer. Not needed if there is one only.")
+        str | None, typer.Argument(metavar="LANE", help="The lane: a producer. Not needed if there is only one.")
     ] = None,
 ) -> None:
-    """Close a lane for ever.
+    """Close a lane permanently.
 
-    It takes no more rows, and nothing waits for it.
+    It accepts no more rows, and nothing waits for it.
 
     \b
     Example:

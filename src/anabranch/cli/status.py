@@ -1,4 +1,4 @@
-"""``anabranch status``: how a node is, and whom it waits for; or how all nodes of a deployment are."""
+"""``anabranch status``: the state of a node, and what it waits for; or the state of all nodes of a deployment."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def status(
     ] = "",
     deployment: Annotated[
         bool,
-        typer.Option("--deployment", help="All nodes of a deployment: of the file, or of the one that runs here."),
+        typer.Option("--deployment", help="All nodes of a deployment: that of the file, or the one that runs here."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
 ) -> None:
-    """Show how a node or a deployment is, and what waits for whom.
+    """Show the state of a node or a deployment, and what it waits for.
 
-    Of a node: of each of its queries the sources and their lanes, feeds, Spark stages, writers, and streams with their
-    readers; and its links to other nodes.
+    For a node: for each of its queries the sources and their lanes, feeds, Spark stages, writers, and streams with
+    their readers; and its links to other nodes.
 
-    Of a deployment: its nodes, the copies of each fragment with their lag, and for each stream between nodes which copy
-    is read, how far its reader is behind, and how often it was the first. Nodes that do not answer are shown as such.
-    Without any argument it is the deployment that `anabranch up` runs on this machine.
+    For a deployment: its nodes, the copies of each fragment with their lag, and for each stream between nodes which
+    copies are read, the lag of each reader, and how often each copy was first. Nodes that do not answer are shown as
+    unreachable. Without an argument it shows the deployment that `anabranch up` runs on this machine.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``anabranch subscribe``: what comes out of a stream, as a table or as JSON lines."""
+"""``anabranch subscribe``: the rows of a stream, as a table or as JSON lines."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Format(StrEnum):
 def subscribe(
     address: Annotated[
         str,
-        typer.Argument(metavar="[ADDRESS]", help="The node, as host:port. Left out with --node and --deployment."),
+        typer.Argument(metavar="[ADDRESS]", help="The node, as host:port. Omit it with --node and --deployment."),
     ],
     stream: Annotated[
         str | None,
@@ -72,35 +72,35 @@ def subscribe(
         ),
     ] = None,
     ordered: Annotated[
-        bool, typer.Option("--ordered", help="In the order of stream time, as late as the slowest origin.")
+        bool, typer.Option("--ordered", help="Sort by stream time; rows are as late as the slowest origin.")
     ] = False,
     start: Annotated[
         str | None,
         typer.Option(
             "--from",
             metavar="start|end|INCARNATION:ID",
-            help="Where to begin. [default: end; start with --no-follow; with --reader where it was]",
+            help="Where to begin. [default: end; with --no-follow start; with --reader its last position]",
             autocompletion=completing.beginning,
         ),
     ] = None,
     form: Annotated[
         Format | None, typer.Option("--format", help="[default: table on a terminal, otherwise jsonl]")
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Go on with what comes, or end with what there is.")] = True,
+    follow: Annotated[bool, typer.Option(help="Follow new rows, or end after the existing ones.")] = True,
     reader: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Be a named reader: the log keeps what it has not read.")
+        str | None, typer.Option(metavar="NAME", help="Read as a named reader: the log keeps what it has not read.")
     ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,
-    boundaries: Annotated[bool, typer.Option("--boundaries", help="Show punctuations too.")] = False,
+    boundaries: Annotated[bool, typer.Option("--boundaries", help="Also show punctuations.")] = False,
 ) -> None:
-    """Read a stream: what is there, then what comes.
+    """Read a stream: existing rows, then new ones.
 
-    With several nodes all copies of the stream are read at once: each row is shown when the first of them brings it,
-    and a node that is killed, slow or silent holds up nobody. Then _id is null, and a position means nothing.
+    With several nodes it reads all copies of the stream at once: each row is shown when the first copy delivers it, and
+    a node that is killed, slow or silent causes no delay. Then _id is null, and a position means nothing.
 
-    JSON lines carry the header columns: _kind (0 row, 2 boundary), _id, _tid, _stime and _origin. A named reader
-    says every second how far it is; after a crash the rows since then come again, with the same _origin, _stime and
-    _tid.
+    JSON lines include the header columns: _kind (0 row, 2 boundary), _id, _tid, _stime and _origin. A named reader
+    acknowledges its position every second; after a crash the rows since then are repeated, with the same _origin,
+    _stime and _tid.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""``anabranch up``: a whole deployment on this machine, until it is told to stop."""
+"""``anabranch up``: a whole deployment on this machine, until it is stopped."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ def up(
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after all have started."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after all nodes started."),
     ] = None,
     faults: Annotated[
         Path | None,
         typer.Option(
             metavar="SCRIPT",
-            help="A fault script, which begins when all have started.",
+            help="A fault script, which begins when all nodes have started.",
             autocompletion=completing.deployment_file,
         ),
     ] = None,
 ) -> None:
     """Run a whole deployment here until Ctrl-C, SIGTERM or --for.
 
-    Each node is a process of its own, with its own Spark if it runs a box; its messages go to a file beside its state
-    directory. Nothing starts unless every node can. A node that ends by itself is told with its last messages, and the
-    others go on. `anabranch status` in another shell shows all of them; `anabranch fault` hurts them, if the file
-    allows it. However this ends, no node outlives it. Exit code 0 after SIGTERM and --for, 130 after Ctrl-C, 3 when
-    every node has ended by itself.
+    Each node is a separate process, with its own Spark if it runs a box; its messages go to a file beside its state
+    directory. Nothing starts unless every node can start. If a node exits on its own, its last messages are printed
+    and the others continue. `anabranch status` in another shell shows all of them; `anabranch fault` injects faults, if
+    the file allows it. However the command ends, no node outlives it. Exit code 0 after SIGTERM and --for, 130 after
+    Ctrl-C, 3 when every node has exited on its own.
 
     \b
     Examples:

@@ -210,7 +210,7 @@ class Sqlite(Database):
         try:
             yield
         except sqlite3.OperationalError as error:
-            raise OSError(_in_one_line(error)) from error
+            raise OSError(in_one_line(error)) from error
         except sqlite3.Error as error:
             raise _permanent(self._shown(), error) from error
 
@@ -221,7 +221,7 @@ class DuckDb(Database):
     _connection: Any = None
 
     def open(self) -> None:
-        duckdb = _module("duckdb", "duckdb")
+        duckdb = module("duckdb", "duckdb")
         path = Path(self._url.removeprefix("duckdb:"))
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._failing():
@@ -263,11 +263,11 @@ class DuckDb(Database):
 
     @contextmanager
     def _failing(self) -> Iterator[None]:
-        duckdb = _module("duckdb", "duckdb")
+        duckdb = module("duckdb", "duckdb")
         try:
             yield
         except (duckdb.IOException, duckdb.TransactionException, duckdb.OutOfMemoryException) as error:
-            raise OSError(_in_one_line(error)) from error
+            raise OSError(in_one_line(error)) from error
         except duckdb.Error as error:
             raise _permanent(self._shown(), error) from error
 
@@ -278,7 +278,7 @@ class Postgres(Database):
     _connection: Any = None
 
     def open(self) -> None:
-        dbapi = _module("adbc_driver_postgresql.dbapi", "postgres")
+        dbapi = module("adbc_driver_postgresql.dbapi", "postgres")
         with self._failing():
             self._connection = dbapi.connect(self._url)
             with self._connection.cursor() as cursor:
@@ -319,7 +319,7 @@ class Postgres(Database):
 
     @contextmanager
     def _failing(self, *, quietly: bool = False) -> Iterator[None]:
-        manager = _module("adbc_driver_manager", "postgres")
+        manager = module("adbc_driver_manager", "postgres")
         permanent = (manager.ProgrammingError, manager.DataError, manager.IntegrityError, manager.NotSupportedError)
         try:
             yield
@@ -328,7 +328,7 @@ class Postgres(Database):
                 return
             if isinstance(error, permanent):
                 raise _permanent(self._shown(), error) from error
-            raise OSError(_in_one_line(error)) from error
+            raise OSError(in_one_line(error)) from error
 
 
 _DUCKDB_TYPES: Final = {
@@ -372,15 +372,15 @@ def _for_sqlite(column: pa.ChunkedArray) -> list[Any]:
 
 def _permanent(place: str, error: Exception) -> StateError:
     return StateError(
-        f"{place} refuses the tuples: {_in_one_line(error)}.", remedy="Correct the table or the query, and start again."
+        f"{place} refuses the tuples: {in_one_line(error)}.", remedy="Correct the table or the query, and start again."
     )
 
 
-def _in_one_line(error: Exception) -> str:
+def in_one_line(error: Exception) -> str:
     return " ".join(str(error).split()).removesuffix(".")
 
 
-def _module(name: str, extra: str) -> Any:
+def module(name: str, extra: str) -> Any:
     """A module that is needed for one database only."""
     from importlib import import_module
 

@@ -168,7 +168,10 @@ class Elections:
 
     def handle(self, watch: Watch, standing: Standing, event: Event, *, chance: float) -> tuple[Watch, bool]:
         """What is known after the event, and whether to ask to lead now."""
-        watch = self._noticed(self._looked(watch, standing, event.now_us), event, chance)
+        if isinstance(event, LeaderHeard) and not standing.leads:
+            watch = self._heard(watch, event.now_us, chance)
+        else:
+            watch = self._noticed(self._looked(watch, standing, event.now_us), event, chance)
         due_us = self.due_us(watch, standing)
         if due_us is None or due_us > event.now_us:
             return watch, False
@@ -219,11 +222,14 @@ class Elections:
     def _heard(self, watch: Watch, now_us: int, chance: float) -> Watch:
         """A leader that lives serves everybody, but for a client that wants to be served here."""
         stays = watch.takes_over and watch.client_until_us > now_us
-        return replace(
-            watch,
+        return Watch(
+            looked_us=now_us,
             heard_us=now_us,
             led_until_us=now_us + SILENT_US,
+            client_us=watch.client_us,
             client_until_us=watch.client_until_us if stays else 0,
+            takes_over=watch.takes_over,
+            needed_us=watch.needed_us,
             needed_until_us=0,
             asked_us=now_us if stays and watch.asked_us is not None else None,
             tries=0,

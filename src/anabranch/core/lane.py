@@ -151,7 +151,7 @@ class Lane:
         if isinstance(appended, Refuse):
             return state, [appended]
         new, action = appended
-        return _counted(_heard(new, event), event, count - skip), [action, _answer(action, first + count - 1)]
+        return _heard(new, event, count - skip), [action, _answer(action, first + count - 1)]
 
     def _append(self, state: LaneState, event: Entry, skip: int, count: int) -> tuple[LaneState, Append] | Refuse:
         match event:
@@ -231,25 +231,29 @@ class Lane:
         return self._raise_boundary(state, time_us)
 
 
-def _heard(state: LaneState, event: Entry) -> LaneState:
-    """A client spoke, be it only to repeat itself."""
-    heard = replace(state, last_activity_us=event.now_us)
-    if event.producer is None:
-        return heard
-    return _with_producer(heard, event.producer, replace(state.producers[event.producer], seen_us=event.now_us))
-
-
-def _counted(state: LaneState, event: Entry, count: int) -> LaneState:
-    """The entries took their numbers: of the lane, and of the client's own counting.
+def _heard(state: LaneState, event: Entry, count: int = 0) -> LaneState:
+    """A client spoke, be it only to repeat itself; ``count`` new entries took their numbers, of the lane and of the
+    client's own counting.
 
     On a producer's lane the two are the same, until the lane is closed by hand or for its silence: that entry is not
     the producer's, and a row that it sends under the same number is not a repetition.
     """
-    new = replace(state, next_number=state.next_number + count, last_entry_us=event.now_us)
-    if event.producer is None:
-        return new
-    known = state.producers[event.producer]
-    return _with_producer(new, event.producer, replace(known, next_number=known.next_number + count))
+    producers, now_us = state.producers, event.now_us
+    if event.producer is not None:
+        known = producers[event.producer]
+        spoke = Producer(session=known.session, next_number=known.next_number + count, seen_us=now_us)
+        producers = {**producers, event.producer: spoke}
+    return LaneState(
+        next_number=state.next_number + count,
+        last_stamp_us=state.last_stamp_us,
+        max_time_us=state.max_time_us,
+        boundary_us=state.boundary_us,
+        closed=state.closed,
+        last_session=state.last_session,
+        last_activity_us=now_us,
+        last_entry_us=now_us if count else state.last_entry_us,
+        producers=producers,
+    )
 
 
 def _answer(action: Append, accepted_through: int) -> Answer:
@@ -258,7 +262,7 @@ def _answer(action: Append, accepted_through: int) -> Answer:
         accepted_through=accepted_through,
         next_number=accepted_through + 1,
         new_rows=len(rows.numbers) if rows else 0,
-        late_rows=int(rows.late.sum()) if rows else 0,
+        late_rows=int(np.count_nonzero(rows.late)) if rows else 0,
     )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Final
 
 from anabranch import limits
@@ -19,6 +19,8 @@ from anabranch.model.times import CLOSED_US
 from anabranch.query.boxes import Source
 
 FORMAT: Final = 1
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,10 +83,20 @@ class LaneState:
     producers: Mapping[str, Producer] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        value: dict[str, object] = {each.name: getattr(self, each.name) for each in fields(self)}
-        value["format"] = FORMAT
-        value["producers"] = {name: (p.session, p.next_number, p.seen_us) for name, p in self.producers.items()}
-        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+        return _ENCODER.encode(
+            {
+                "boundary_us": self.boundary_us,
+                "closed": self.closed,
+                "format": FORMAT,
+                "last_activity_us": self.last_activity_us,
+                "last_entry_us": self.last_entry_us,
+                "last_session": self.last_session,
+                "last_stamp_us": self.last_stamp_us,
+                "max_time_us": self.max_time_us,
+                "next_number": self.next_number,
+                "producers": {name: (p.session, p.next_number, p.seen_us) for name, p in self.producers.items()},
+            }
+        ).encode()
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LaneState:

@@ -18,7 +18,7 @@ from anabranch.query.graph import origins, stream_of
 def output_punctuations(
     diagram: Diagram, root: str, inputs: Mapping[str, Punctuations], watermark_us: int, *, port: int = 0
 ) -> dict[str, int]:
-    """The punctuations of the stage with this root and port, whatever Filters, Maps and Drops its outputs hang on.
+    """The punctuations of the stage with this root and port, whatever steps its outputs hang on.
 
     ``inputs`` holds, per stream that the stage reads (a source, or ``box:<name>`` for what another stage makes), the
     punctuations at the end of the batch; ``watermark_us`` is the watermark that the batch ran with. Only origins that

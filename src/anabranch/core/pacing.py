@@ -11,9 +11,10 @@ What a batch waits for is told apart by what it would bring:
     rows        results, now. They wait for the pace after a batch for a few rows.
     results     of windows that a punctuation has closed: Spark shows them in the batch after it. At once; but after a
                 batch that began for this alone, for the pace: rows that close a window each must not undo it.
-    boundaries  punctuations. They wait for the pace after any batch.
-    upkeep      a raised punctuation that shows nothing: state to free, a promise to pass on. It waits for whatever
-                comes next, and does not wait for ever.
+    boundaries  punctuations. They wait for the pace after any batch, and after others that the host passed on without
+                one (``core.passing``).
+    upkeep      what Spark has to know of and nobody waits for: boundaries that were passed on, state to free. It waits
+                for whatever comes next, and does not wait for ever.
 
 Pure: the time is an argument. Must not know Spark or journals; ``node.stages`` asks before each batch.
 """
@@ -25,6 +26,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from anabranch import limits
+from anabranch.query import catalog
 from anabranch.query.boxes import Aggregate, Box
 
 NEVER: Final = math.inf
@@ -55,13 +57,14 @@ class Pace:
     """The pace of one stage. ``most_s`` is the setting: 0 lets every batch begin at once.
 
     ``batch_s`` is what a batch takes, smoothed; the times are when the last batch began, and the last for a few rows,
-    if none for many came after it.
+    if none for many came after it, and when boundaries were passed on last without a batch.
     """
 
     most_s: float
     batch_s: float = 0.0
     began_s: float = -math.inf
     few_began_s: float = -math.inf
+    passed_s: float = -math.inf
     began_for_results: bool = False
 
     @property
@@ -80,7 +83,7 @@ class Pace:
         if waiting.results:
             due_s.append(self.began_s + self.interval_s if self.began_for_results else now_s)
         if waiting.boundaries:
-            due_s.append(self.began_s + self.interval_s)
+            due_s.append(max(self.began_s, self.passed_s) + self.interval_s)
         if waiting.upkeep:
             due_s.append(self.began_s + max(self.interval_s, limits.UPKEEP_WAIT_S))
         return max(0.0, min(due_s) - now_s)
@@ -96,6 +99,10 @@ class Pace:
             began_for_results=waiting.results and self.wait_s(without, now_s) > 0,
         )
 
+    def passed(self, now_s: float) -> Pace:
+        """The boundaries that waited were passed on without a batch."""
+        return replace(self, passed_s=now_s)
+
     def ended(self, now_s: float) -> Pace:
         """The batch that began last is over."""
         took_s = max(0.0, now_s - self.began_s)
@@ -104,14 +111,14 @@ class Pace:
 
 
 def shows_results(root: Box, before_us: int, now_us: int) -> bool:
-    """Whether a stage with this root has results to show when its watermark goes from one time to another.
+    """Whether a stage with this root may have results to show when its watermark goes from one time to another.
 
-    A window of time is shown when its end is reached. What a window of tuples shows is known to Spark alone. A Join has
-    shown all its pairs when their tuples came.
+    A window of time is shown when its end is reached. What other boxes that wait show is known to Spark alone. A Join
+    has shown all its pairs when their tuples came.
     """
-    if not isinstance(root, Aggregate) or now_us <= before_us:
+    if now_us <= before_us or catalog.waits_us(root) is None:
         return False
-    if root.counts:
+    if not isinstance(root, Aggregate) or root.counts:
         return True
     window_us, every_us = root.time_window
     return (now_us - window_us) // every_us > (before_us - window_us) // every_us

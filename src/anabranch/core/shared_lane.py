@@ -86,6 +86,26 @@ class LaneCopy(Generic[Content]):
         """Up to here it holds what the leader of the present term holds."""
         return self.held if self.whole == self.term else max(self.released, self.matched)
 
+    def at(
+        self, *, entries: tuple[Content, ...] | None = None, released: int | None = None, everywhere: int | None = None
+    ) -> LaneCopy[Content]:
+        """With other entries, or further. It is said of every entry, so it is spelled out: ``replace`` takes several
+        times as long."""
+        return LaneCopy(
+            term=self.term,
+            leader=self.leader,
+            voted_for=self.voted_for,
+            entries=self.entries if entries is None else entries,
+            trimmed=self.trimmed,
+            base=self.base,
+            released=self.released if released is None else released,
+            everywhere=self.everywhere if everywhere is None else everywhere,
+            whole=self.whole,
+            matched=self.matched,
+            learns=self.learns,
+            lives=self.lives,
+        )
+
     def between(self, after: int, to: int) -> tuple[Content, ...]:
         return self.entries[max(0, after - self.trimmed) : to - self.trimmed]
 
@@ -124,6 +144,27 @@ class Leading:
     """Per peer, the lives that it knew of when it last answered this leader."""
     released: Mapping[str, int] = field(default_factory=dict)
     """Per peer, up to where it has said to have released."""
+
+    def answered(self, event: StoreAnswered) -> Leading:
+        """What it knows after a peer has answered what it was asked to store."""
+        peer, known = event.sender, self.stored[event.sender]
+        learning, heard = self.learning, self.heard
+        if event.lives or event.learns:
+            if event.learns != (peer in learning):
+                learning = learning | {peer} if event.learns else learning - {peer}
+            if heard.get(peer) != event.lives:
+                heard = {**heard, peer: event.lives}
+        return Leading(
+            votes=self.votes,
+            elected=self.elected,
+            began_with=self.began_with,
+            trial=self.trial,
+            takes_over=self.takes_over,
+            stored={**self.stored, peer: max(known, event.stored) if event.agreed else min(known, event.stored)},
+            learning=learning,
+            heard=heard,
+            released={**self.released, peer: event.released},
+        )
 
     def without(self, begun: Collection[str]) -> Leading:
         """What is left of it when these peers have begun a new life."""
@@ -359,6 +400,8 @@ class SharedLane(Generic[Content]):
     def _heard_of(
         self, copy: LaneCopy[Content], leading: Leading | None, lives: Mapping[str, int]
     ) -> tuple[LaneCopy[Content], Leading | None]:
+        if lives == copy.lives:
+            return copy, leading
         begun = {name: life for name, life in lives.items() if life > copy.lives.get(name, 0)}
         if not begun:
             return copy, leading
@@ -458,7 +501,7 @@ class SharedLane(Generic[Content]):
         """What it holds now is the lane, whatever others hold."""
         copy = replace(copy, leader=self.name, whole=copy.term)
         leading = Leading(elected=True, began_with=copy.held, stored=dict.fromkeys(self.peers, copy.released))
-        copy, leading, released = self._release(copy, leading)
+        copy, released = self._release(copy, leading)
         asks = [self._ask_to_store(copy, leading, peer) for peer in self.peers]
         return copy, leading, [Lead(term=copy.term), *released, *asks]
 
@@ -467,8 +510,8 @@ class SharedLane(Generic[Content]):
     def _entered(self, copy: LaneCopy[Content], leading: Leading | None, event: Entered[Content]) -> Step[Content]:
         check(leading is not None and leading.elected, f"{self.name} took an entry for a lane that it does not lead.")
         assert leading is not None
-        copy = replace(copy, entries=(*copy.entries, *event.contents))
-        copy, leading, released = self._release(copy, leading)
+        copy = copy.at(entries=(*copy.entries, *event.contents))
+        copy, released = self._release(copy, leading)
         return copy, leading, [*released, *(self._ask_to_store(copy, leading, peer) for peer in self.peers)]
 
     def _ask_to_store(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> Tell[Content]:
@@ -500,7 +543,8 @@ class SharedLane(Generic[Content]):
     ) -> Step[Content]:
         if event.term < copy.term:
             return copy, leading, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
-        copy = replace(copy, leader=event.sender)
+        if copy.leader != event.sender:
+            copy = replace(copy, leader=event.sender)
         fits = event.after <= copy.known
         if not fits and event.base is None:
             return copy, None, [*before, self._answer(copy, event.sender, agreed=False, stored=copy.released)]
@@ -512,7 +556,8 @@ class SharedLane(Generic[Content]):
         released = max(copy.released, min(event.released, stored))
         actions: list[Action[Content]] = [Release(through=released)] if released > copy.released else []
         everywhere = max(copy.everywhere, min(event.everywhere, released))
-        copy = replace(copy, released=released, everywhere=everywhere)
+        if released > copy.released or everywhere > copy.everywhere:
+            copy = copy.at(released=released, everywhere=everywhere)
         if copy.learns and event.counts and event.lives.get(self.name) == copy.lives.get(self.name):
             copy = replace(copy, learns=False, voted_for=event.sender)  # whatever it voted before, not against this one
             actions.append(CountAgain(term=copy.term))
@@ -545,7 +590,7 @@ class SharedLane(Generic[Content]):
         sent = event.entries[known - event.after :]
         entries = (*copy.between(copy.trimmed, known), *sent)
         if copy.whole == event.term:
-            return replace(copy, entries=entries) if stored > known else copy
+            return copy.at(entries=entries) if stored > known else copy
         if stored >= event.began_with:
             return replace(copy, entries=entries, whole=event.term)
         matched = max(known, stored)
@@ -558,42 +603,33 @@ class SharedLane(Generic[Content]):
     ) -> Step[Content]:
         if leading is None or not leading.elected or event.term != copy.term:
             return copy, leading, before
-        known = leading.stored[event.sender]
-        stored = max(known, event.stored) if event.agreed else min(known, event.stored)
-        leading = replace(
-            leading,
-            stored={**leading.stored, event.sender: stored},
-            released={**leading.released, event.sender: event.released},
-        )
-        if event.lives or event.learns:
-            leading = self._learned(leading, event)
+        leading = leading.answered(event)
         if not event.agreed or self._may_count(copy, leading, event.sender):
             return copy, leading, [*before, self._ask_to_store(copy, leading, event.sender)]
-        copy, leading, released = self._release(copy, leading)
-        everywhere = min([copy.released, *(leading.released.get(peer, 0) for peer in self.peers)])
-        if everywhere > copy.everywhere:
-            copy = replace(copy, everywhere=everywhere)
-        return copy, leading, [*before, *released]
+        released = max(copy.released, self._released(copy, leading))
+        everywhere = min([released, *[leading.released.get(peer, 0) for peer in self.peers]])
+        if released == copy.released and everywhere <= copy.everywhere:
+            return copy, leading, before
+        actions: list[Action[Content]] = [Release(through=released)] if released > copy.released else []
+        copy = copy.at(released=released, everywhere=max(everywhere, copy.everywhere))
+        return copy, leading, [*before, *actions]
 
-    def _learned(self, leading: Leading, event: StoreAnswered) -> Leading:
-        others = leading.learning - {event.sender}
-        learning = others | {event.sender} if event.learns else others
-        return replace(leading, learning=learning, heard={**leading.heard, event.sender: event.lives})
-
-    def _release(
-        self, copy: LaneCopy[Content], leading: Leading
-    ) -> tuple[LaneCopy[Content], Leading, list[Action[Content]]]:
+    def _released(self, copy: LaneCopy[Content], leading: Leading) -> int:
         """What a majority holds is released; peers hear of it with the next entries, or when they are asked again."""
-        counted = [
+        places = [
             place
             for peer, place in leading.stored.items()
             if peer not in leading.learning and place >= leading.began_with
         ]
-        places = sorted([copy.held, *counted], reverse=True)
-        released = places[self.majority - 1] if len(places) >= self.majority else 0
+        places.append(copy.held)
+        places.sort(reverse=True)
+        return places[self.majority - 1] if len(places) >= self.majority else 0
+
+    def _release(self, copy: LaneCopy[Content], leading: Leading) -> tuple[LaneCopy[Content], list[Action[Content]]]:
+        released = self._released(copy, leading)
         if released <= copy.released:
-            return copy, leading, []
-        return replace(copy, released=released), leading, [Release(through=released)]
+            return copy, []
+        return copy.at(released=released), [Release(through=released)]
 
     def _told(self, copy: LaneCopy[Content], leading: Leading | None, peer: str) -> list[Action[Content]]:
         if copy.learns:

@@ -59,11 +59,12 @@ class SparkTable(Table):
 
 
 class NodeTable(Table):
-    """One node: where it listens, where it stands, how its Spark is set, where its state lies."""
+    """One node: where it listens, where it stands, how its Spark is set, where its state and its tables lie."""
 
     address: str = ""
     site: str = ""
     state: str | None = None
+    tables: dict[str, str] = Field(default_factory=dict)
     spark: SparkTable = SparkTable()
 
 

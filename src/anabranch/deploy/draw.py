@@ -7,6 +7,9 @@ from typing import Any
 
 from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan
 from anabranch.model.assignment import QueryAssignment
+from anabranch.node.tables import tables_read
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.connectors import without_password
 from anabranch.query.graph import Stage
 
 
@@ -105,8 +108,15 @@ def _node(node: NodePlan, plan: Plan) -> Iterator[str]:
     for name, assignment in node.assignment.queries.items():
         if several:
             yield f"  query {name}"
-        for line in (*_assignment(assignment, plan.queries[name]), *_rebuilt(assignment)):
+        query = plan.queries[name]
+        for line in (*_assignment(assignment, query), *_tables(node, assignment, query), *_rebuilt(assignment)):
             yield f"    {line}" if several else f"  {line}"
+
+
+def _tables(node: NodePlan, assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
+    for table in tables_read(query.diagram, AssignedQuery(query.diagram, assignment).stages):
+        place = node.tables.get(table.name) or table.file or table.database or "the query"
+        yield f"reads the table {table.name} from {without_password(place)}"
 
 
 def _rebuilt(assignment: QueryAssignment) -> Iterator[str]:
@@ -158,6 +168,7 @@ def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
         "master": node.master,
         "batch_interval_us": node.batch_interval_us,
         "conf": dict(node.conf),
+        "tables": dict(node.tables),
         "queries": {
             name: {
                 "fragments": [each.name for each in plan.queries[name].fragments if node.name in each.nodes],

@@ -17,7 +17,8 @@ def assigned_queries(plan: Plan, name: str) -> tuple[AssignedQuery, ...]:
 
 def assigned(plan: Plan, name: str, query: str) -> AssignedQuery:
     """What this host runs of one query."""
-    return AssignedQuery(plan.queries[query].diagram, plan.nodes[name].assignment.queries[QueryId(query)])
+    planned = plan.queries[query]
+    return AssignedQuery(planned.diagram, plan.nodes[name].assignment.queries[QueryId(query)], planned.directory)
 
 
 def relays_of(plan: Plan, name: str) -> Relays:
@@ -29,11 +30,12 @@ def relays_of(plan: Plan, name: str) -> Relays:
 
 
 def settings_of(node: NodePlan) -> NodeSettings:
-    """Where it listens, and its Spark; all else as it is by default."""
+    """Where it listens, its Spark, and where its tables are; all else as it is by default."""
     return NodeSettings(
         host=node.address.host,
         port=node.address.port,
         master=node.master,
         conf=node.conf,
         batch_interval_us=node.batch_interval_us,
+        tables=node.tables,
     )

@@ -29,8 +29,10 @@ from anabranch.model.ids import QueryId
 from anabranch.model.links import Link
 from anabranch.model.names import lane_origin
 from anabranch.model.techniques import Technique
+from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Arrow, Diagram, Source
+from anabranch.query.connectors import is_database
 from anabranch.query.graph import Cut, Stage, boxes_of, origins
 
 DEFAULT_MASTER = "local[*]"
@@ -79,6 +81,8 @@ class QueryPlan:
     """What racing is compared with, in an experiment."""
     cuts: tuple[tuple[str, int, str], ...]
     """The arrows that lead to boxes on other nodes, as box, output and reading box."""
+    directory: Path
+    """From where relative paths in the query lead: where its file is."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -97,6 +101,8 @@ class NodePlan:
     batch_interval_us: int
     conf: Mapping[str, str]
     assignment: Assignment
+    tables: Mapping[str, str]
+    """Where tables of its queries are, if not where these say; paths begin at the file of the deployment."""
     needs_spark: bool
     """As ``query.assigned`` decides it: an entry point alone does not."""
 
@@ -129,7 +135,8 @@ def make_plan(checked: Checked) -> Plan:
         table = description.queries[name]
         placed = placement(table, diagram)
         found = flow(diagram, placed)
-        query = queries[name] = _query_plan(table, diagram, found, cuts(diagram, placed))
+        directory = (checked.path.parent / table.file).resolve().parent
+        query = queries[name] = _query_plan(table, diagram, found, cuts(diagram, placed), directory)
         readings = [*found.readings(), *_writer_readings(query)]
         for host, assignment in _assignments(query, readings, addresses).items():
             assigned[host][assignment.query] = assignment
@@ -151,7 +158,7 @@ def _link(table: LinkTable) -> Link:
 # --- queries -------------------------------------------------------------------------------------------------------
 
 
-def _query_plan(table: QueryTable, diagram: Diagram, found: Flow, cut: Collection[Cut]) -> QueryPlan:
+def _query_plan(table: QueryTable, diagram: Diagram, found: Flow, cut: Collection[Cut], directory: Path) -> QueryPlan:
     arrows = {source.name: Arrow(source.name) for source in diagram.sources}
     arrows |= {target.stream: target.arrow for stage in found.stages for target in stage.targets}
     return QueryPlan(
@@ -169,6 +176,7 @@ def _query_plan(table: QueryTable, diagram: Diagram, found: Flow, cut: Collectio
         },
         technique=Technique(table.technique),
         cuts=tuple(sorted((arrow.box, arrow.port, reader) for arrow, reader in cut)),
+        directory=directory,
     )
 
 
@@ -230,7 +238,7 @@ def _assignments(query: QueryPlan, readings: list[Reading], addresses: Mapping[s
     hosts += [host for entrance in query.entrances.values() for host in entrance.nodes]
     hosts = list(dict.fromkeys([*hosts, *query.writers.values()]))
     found = {host: _assignment(host, query, readings) for host in hosts}
-    return {host: _completed(found, host, query.technique, addresses) for host in hosts}
+    return {host: _completed(found, host, query, addresses) for host in hosts}
 
 
 def _assignment(host: str, query: QueryPlan, readings: list[Reading]) -> QueryAssignment:
@@ -277,18 +285,36 @@ def _compared(host: str, query: QueryPlan, readers: Mapping[str, tuple[str, ...]
 
 
 def _completed(
-    found: Mapping[str, QueryAssignment], host: str, technique: Technique, addresses: Mapping[str, str]
+    found: Mapping[str, QueryAssignment], host: str, query: QueryPlan, addresses: Mapping[str, str]
 ) -> QueryAssignment:
     """With whom it has to know: those that do the same, and where all of them are."""
     mine = found[host]
     siblings = tuple(other for other, their in found.items() if other != host and _do_the_same(mine, their))
-    named = [*mine.upstream.values(), *mine.compared.values(), siblings, *(entry.peers for entry in mine.entries)]
+    sharers = _sharers(found, host, query)
+    named = [
+        sharers,
+        *mine.upstream.values(),
+        *mine.compared.values(),
+        siblings,
+        *(entry.peers for entry in mine.entries),
+    ]
     return replace(
         mine,
         siblings=siblings,
-        technique=technique if siblings else Technique.RACE,
+        shares_tables=sharers,
+        technique=query.technique if siblings else Technique.RACE,
         addresses={other: addresses[other] for other in sorted({other for hosts in named for other in hosts})},
     )
+
+
+def _sharers(found: Mapping[str, QueryAssignment], host: str, query: QueryPlan) -> tuple[str, ...]:
+    """The other hosts that read a table which this one reads."""
+    stages = {stage.name: stage for stage in query.stages}
+    read = {
+        name: set(tables_read(query.diagram, [stages[each.stage] for each in assignment.replicas]))
+        for name, assignment in found.items()
+    }
+    return tuple(other for other in found if other != host and read[other] & read[host])
 
 
 def _do_the_same(mine: QueryAssignment, their: QueryAssignment) -> bool:
@@ -321,10 +347,19 @@ def _node_plan(
         batch_interval_us=_batch_interval_us(table.spark, description.spark),
         conf={**description.spark.conf, **table.spark.conf},
         assignment=assignment,
+        tables={name: _place(base, place) for name, place in table.tables.items()},
         needs_spark=any(
             AssignedQuery(queries[query].diagram, each).needs_spark for query, each in assignment.queries.items()
         ),
     )
+
+
+def _place(base: Path, place: str) -> str:
+    """A file or a database as seen from anywhere."""
+    engine, colon, path = place.partition(":")
+    if not is_database(place):
+        return str(base.absolute() / place)
+    return place if engine not in ("sqlite", "duckdb") else f"{engine}{colon}{base.absolute() / path}"
 
 
 def _batch_interval_us(*tables: SparkTable) -> int:

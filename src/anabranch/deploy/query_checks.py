@@ -13,7 +13,7 @@ from anabranch.deploy.flow import Flow, Placement, circles, flow
 from anabranch.deploy.mistakes import Report, twice
 from anabranch.errors import ConfigError, QueryError
 from anabranch.model.techniques import COMPARED, Technique
-from anabranch.query import floats
+from anabranch.query import classes
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.files import load
@@ -130,7 +130,7 @@ class _Checking:
         if diagram.name != self._name:
             message = f"The query in {file} is called {diagram.name!r}."
             self._note("query-name", (), message, f"Write [queries.{diagram.name}], or change the file.")
-        problems += floats.inexact_decisions(diagram) if self._query.mode == RACE and not problems else []
+        problems += classes.refusals(diagram, self._query.mode) if self._query.mode in MODES and not problems else []
         for problem in problems:
             self._note("query", ("file",), str(problem), "")
         return diagram, not problems

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +19,7 @@ from anabranch.deploy.addresses import Address
 from anabranch.errors import ConfigError, DeploymentError, Mistake, QueryError, StateError
 from anabranch.model.names import is_name
 from anabranch.node.host import Host
+from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.builder import Query
 from anabranch.syncing import sync
@@ -32,15 +34,29 @@ def given_directory(state: Path) -> Path:
     return state.with_name(f"{state.name}.deployment")
 
 
-def given_before(state: Path) -> tuple[AssignedQuery, ...]:
-    """What the host with this state directory was given, in earlier runs."""
+def given_before(state: Path, tables: Mapping[str, str]) -> tuple[AssignedQuery, ...]:
+    """What the host with this state directory was given, in earlier runs; ``tables`` are the places that it knows."""
     directory = given_directory(state)
     if (directory / _OLD).exists():
         raise StateError(
             f"{directory} was written by an earlier version, which handed one deployment to a node.",
             remedy="Remove it, start the node with an empty state directory, and deploy again.",
         )
-    return tuple(_read(path) for path in sorted(directory.glob("*.json")))
+    given = tuple(_read(path) for path in sorted(directory.glob("*.json")))
+    for part in given:
+        _check_tables(part, tables)
+    return given
+
+
+def _check_tables(part: AssignedQuery, tables: Mapping[str, str]) -> None:
+    """Whoever hands over a query names no files of this machine: the file of the host says where its tables are."""
+    for table in tables_read(part.diagram, part.stages):
+        if table.rows is None and table.name not in tables:
+            raise ConfigError(
+                f"The file of the node {part.host} does not say where its table {table.name!r} is.",
+                remedy=f'Add tables = {{{table.name} = "a file or database there"}} to nodes.{part.host} in its file, '
+                "and start it again.",
+            )
 
 
 def _read(path: Path) -> AssignedQuery:
@@ -74,6 +90,7 @@ class Taking:
                 f"The node at {self._address} is called {self._name}, not {part.host}.",
                 remedy="Use the same names and addresses in both files.",
             )
+        _check_tables(part, self._host.settings.tables)
         running = self._host.queries.get(part.query)
         if running is None:
             return True

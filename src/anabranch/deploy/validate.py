@@ -14,7 +14,7 @@ from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
 from anabranch.deploy.description import Description, Draft, load
 from anabranch.deploy.mistakes import Report
-from anabranch.deploy.query_checks import check_query
+from anabranch.deploy.query_checks import check_query, names_of
 from anabranch.errors import ConfigError, Mistake
 from anabranch.model.names import is_name
 from anabranch.query.boxes import Diagram
@@ -48,6 +48,7 @@ def check_draft(draft: Draft, path: Path) -> Checked:
         diagram = check_query(name, description, path.parent, report)
         if diagram is not None:
             diagrams[name] = diagram
+    _check_tables(description, diagrams, report)
     _check_links(description, report)
     return Checked(path=path, description=description, diagrams=diagrams, mistakes=tuple(report.mistakes))
 
@@ -97,6 +98,25 @@ def _check_sites(description: Description, report: Report) -> None:
             culprit = next(name for name in nodes if name != site)
             message = f"The site {site!r} has the name of a node, and is not that node alone: {', '.join(nodes)}."
             report.add("site-unclear", ("nodes", culprit, "site"), message, "Call the site otherwise.")
+
+
+def _check_tables(description: Description, diagrams: Mapping[str, Diagram], report: Report) -> None:
+    """What a node says of tables is about those of its queries."""
+    users: dict[str, list[str]] = {}
+    for name, query in description.queries.items():
+        for node in dict.fromkeys(names_of(query)):
+            users.setdefault(node, []).append(name)
+    for node, queries in users.items():
+        if node not in description.nodes or not all(query in diagrams for query in queries):
+            continue
+        known = [table.name for query in queries for table in diagrams[query].tables]
+        for name in description.nodes[node].tables:
+            if name not in known:
+                several = len(queries) > 1
+                having = f"queries {' and '.join(queries)} have" if several else f"query {queries[0]} has"
+                message = f"The {having} no table {name!r}."
+                remedy = candidates(name, known) or "Leave it out."
+                report.add("unknown-table", ("nodes", node, "tables", name), message, remedy)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

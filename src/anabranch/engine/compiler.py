@@ -20,9 +20,10 @@ from anabranch.columns import arrow_schema
 from anabranch.engine.exact import Scales
 from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup, apply_wsort
+from anabranch.engine.lookups import Tables, apply_lookup
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
 from anabranch.engine.roots import Finish, Root
-from anabranch.engine.row_windows import count_windows, cross_section, slide, tumble
+from anabranch.engine.row_windows import count_windows, cross_section, early_sessions, early_time_windows, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
 from anabranch.engine.watermark import punctuated
@@ -40,7 +41,9 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Latest,
+    Lookup,
     Map,
+    Python,
     Resample,
     Session,
     Slide,
@@ -77,21 +80,23 @@ def empty_batch(stream: DataFrame) -> DataFrame:
     return stream.sparkSession.createDataFrame([], stream.schema)
 
 
-def compile_stage(diagram: Diagram, stage: Stage, journals: Journals) -> CompiledStage:
-    return _Compiler(diagram, stage, journals).compile()
+def compile_stage(diagram: Diagram, stage: Stage, journals: Journals, tables: Tables | None = None) -> CompiledStage:
+    """``tables`` are what its Lookups read; without them there are no rows to find."""
+    return _Compiler(diagram, stage, journals, tables or Tables()).compile()
 
 
 class _Compiler:
-    def __init__(self, diagram: Diagram, stage: Stage, journals: Journals) -> None:
+    def __init__(self, diagram: Diagram, stage: Stage, journals: Journals, tables: Tables) -> None:
         self._diagram = diagram
         self._stage = stage
         self._journals = journals
+        self._tables = tables
         self._origins = all_origins(diagram)
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
         self._waits = is_stateful(diagram, stage)
         self._steps: dict[str, int] = {}
-        """How many Filters, Maps and Drops lead to one of them without another box between."""
+        """How many steps lead to one of them without another box between."""
 
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
@@ -118,7 +123,11 @@ class _Compiler:
 
     def _hung(self, root: DataFrame, chains: tuple[Chain, ...]) -> DataFrame:
         """The targets of the stage as one frame."""
-        return self._chain_frame(root, chains[0]) if len(chains) == 1 else tagged(root, chains, self._origins)
+        return (
+            self._chain_frame(root, chains[0])
+            if len(chains) == 1
+            else tagged(root, chains, self._origins, self._tables)
+        )
 
     def _schemas(self, root: DataFrame, chains: tuple[Chain, ...]) -> dict[str, pa.Schema]:
         return {chain.stream: self._schema(chain, self._chain_frame(root, chain)) for chain in chains}
@@ -128,7 +137,7 @@ class _Compiler:
         frame = root
         for count, (box, port) in enumerate(chain.steps, start=1):
             with self._naming(box):
-                frame = apply_step(frame, box, port, self._origins)
+                frame = self._step(frame, box, port)
             frame = apart(frame) if count % PLAN_STEPS == 0 else frame
         return frame
 
@@ -147,10 +156,14 @@ class _Compiler:
             match box:
                 case Aggregate(rows=int()):
                     return count_windows(self._arrow(box.input), box, self._origins, self._scales(box))
+                case Aggregate(emit_rows=int()):
+                    return early_time_windows(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Aggregate():
                     return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Join():
                     return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                case Session(emit_rows=int()):
+                    return early_sessions(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Session():
                     return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
                 case Tumble():
@@ -167,7 +180,7 @@ class _Compiler:
                     return Root(apply_dedup(self._arrow(box.input), box))
                 case WSort():
                     return Root(apply_wsort(self._arrow(box.input), box, self._stage.port))
-                case Source() | Filter() | Map() | Drop() | Union():
+                case Source() | Filter() | Map() | Python() | Drop() | Lookup() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:
                     assert_never(box)
@@ -178,7 +191,7 @@ class _Compiler:
         is_read = read_as(self._diagram, self._stage, arrow) is not None
         with self._naming(box):
             match box:
-                case Filter() | Map() | Drop() if not is_read:
+                case Filter() | Map() | Python() | Drop() | Lookup() if not is_read:
                     return self._parted(box, arrow.port)
                 case Union() if not is_read:
                     frames = [self._arrow(below) for below in box.inputs]
@@ -189,10 +202,15 @@ class _Compiler:
                     return self._journal(stream_of(self._diagram, arrow))
 
     def _parted(self, box: Step, port: int) -> DataFrame:
-        """The box's frame, with a border in the plan after every so many Filters, Maps and Drops."""
-        frame = apply_step(self._arrow(box.input), box, port, self._origins)
+        """The box's frame, with a border in the plan after every so many steps."""
+        frame = self._step(self._arrow(box.input), box, port)
         count = self._steps[box.name] = self._steps.get(box.input.box, 0) + 1
         return apart(frame) if count % PLAN_STEPS == 0 else frame
+
+    def _step(self, frame: DataFrame, box: Step, port: int) -> DataFrame:
+        if isinstance(box, Lookup):
+            return apply_lookup(frame, box, self._origins, self._tables)
+        return apply_step(frame, box, port, self._origins)
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""

@@ -1,4 +1,4 @@
-"""Windows of tuples and runs on whole columns: which rows go into which windows, for many groups at once.
+"""Windows of tuples that may overlap, slides and cross sections, on whole columns: which rows go into which windows.
 
 Runs in Spark's Python workers, which load nothing else of the engine for it.
 """
@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engine.ordered import NEVER, Flags, Ordered, Worked, chained, changes, first_at_or_after, number_before
+from anabranch.engine.ordered import NEVER, Flags, Ordered, Worked, first_at_or_after, number_before
 from anabranch.engine.packing import GROUP, Integers, numbers
 from anabranch.model.header import STIME
 
@@ -48,73 +48,10 @@ class CountWindows:
         return Worked(made, ordered.where(ordered.places >= full * self.every))
 
 
-@dataclass(frozen=True, slots=True)
-class TimedCountWindows:
-    """Windows of tuples that do not overlap, and are over when they are full or have lasted too long. Each row of one
-    that is over comes out with its number and the time when it ended. What is kept of a group begins with the first row
-    of the window under way."""
-
-    size: int
-    timeout_us: int
-
-    def work(self, ordered: Ordered) -> Worked:
-        count, places = len(ordered.times), np.arange(len(ordered.times))
-        end = np.repeat(ordered.starts + ordered.sizes, ordered.sizes)
-        too_late = first_at_or_after(ordered.times, ordered.group, ordered.times + self.timeout_us)
-        following = np.minimum(places + self.size, too_late)
-        begins = chained(ordered.starts, np.where(following < end, following, count))
-        starts = np.flatnonzero(begins)
-        last = np.minimum(np.minimum(following, end)[starts], count) - 1  # of each window, the last row that is there
-        is_full = last - starts + 1 == self.size
-        ends = np.where(is_full, ordered.times[last], ordered.times[starts] + self.timeout_us)
-        is_over = is_full | (ends <= ordered.watermark_us)
-        window = np.cumsum(begins) - 1
-        made = with_windows(ordered, window, window, is_over[window])
-        times = pa.array(ends[window[is_over[window]]]).cast(ordered.rows.schema.field(STIME).type)
-        wake_us = int(ends[~is_over].min(initial=NEVER))
-        return Worked(made.add_column(0, CLOSES, times), ordered.where(~is_over[window]), wake_us)
-
-
 def with_windows(ordered: Ordered, first: Integers, last: Integers, out: Flags) -> pa.RecordBatch:
     """The chosen rows, each with the first and the last of its windows."""
     made = ordered.where(out).drop_columns(list(GROUP))
     return made.add_column(0, TO, pa.array(last[out])).add_column(0, FROM, pa.array(first[out]))
-
-
-@dataclass(frozen=True, slots=True)
-class Runs:
-    """Tumble: runs of equal values, which all rows together form. Each row of a run that is over comes out with the
-    number of its run and the time when that ended. What is kept begins with the first row of the run under way."""
-
-    timeout_us: int | None
-
-    def work(self, ordered: Ordered) -> Worked:
-        count = len(ordered.times)
-        if count == 0:
-            return Worked(self._made(ordered, np.zeros(0, np.int64), np.zeros(0, np.int64)), ordered.rows)
-        changed = changes([numbers(ordered.rows, name) for name in VALUE])
-        value = np.cumsum(changed) - 1
-        begins = changed if self.timeout_us is None else self._with_timeouts(ordered.times, value, changed)
-        starts = np.flatnonzero(begins)
-        ends = np.append(ordered.times[starts[1:]], NEVER)  # by the first of the next one
-        if self.timeout_us is not None:
-            ends = np.minimum(ends, ordered.times[starts] + self.timeout_us)
-        is_over = np.ones(len(starts), dtype=bool)
-        is_over[-1] = ends[-1] <= ordered.watermark_us
-        run = np.cumsum(begins) - 1
-        kept = ordered.where(~is_over[run])
-        return Worked(self._made(ordered, run, ends, is_over[run]), kept, NEVER if is_over[-1] else int(ends[-1]))
-
-    def _with_timeouts(self, times: Integers, value: Integers, changed: Flags) -> Flags:
-        """Where runs begin if none lasts longer than the timeout: each with the first that is too late for the last."""
-        assert self.timeout_us is not None
-        return chained(np.flatnonzero(changed), first_at_or_after(times, value, times + self.timeout_us))
-
-    def _made(self, ordered: Ordered, run: Integers, ends: Integers, out: Flags | None = None) -> pa.RecordBatch:
-        chosen = np.zeros(len(run), dtype=bool) if out is None else out
-        made = with_windows(ordered, run, run, chosen).drop_columns(list(VALUE))
-        times = pa.array(ends[run[chosen]] if len(ends) else ends).cast(ordered.rows.schema.field(STIME).type)
-        return made.add_column(0, CLOSES, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +103,10 @@ class Slides:
         if self.rows is not None:
             return np.minimum(np.arange(len(end)) + self.rows - 1, end)
         assert self.window_us is not None
-        too_late = first_at_or_after(ordered.times, ordered.group, ordered.times + self.window_us)
+        after = ordered.times + self.window_us
+        if self.every_us is not None:  # the last moment in whose window it is, and what belongs to later ones
+            after = after // self.every_us * self.every_us
+        too_late = first_at_or_after(ordered.times, ordered.group, after)
         return np.where(too_late == len(end), end, too_late - 1)
 
     def _is_needed(self, ordered: Ordered, end: Integers) -> Flags:
@@ -182,10 +122,14 @@ class Slides:
     def _wake_us(self, ordered: Ordered, end: Integers, kept: Flags) -> int:
         if self.every_us is not None:
             moments = self._moments(ordered)
-            return int(moments[moments > ordered.watermark_us].min(initial=NEVER))
+            moment_us = int(moments[moments > ordered.watermark_us].min(initial=NEVER))
+            return min(moment_us, self._too_old_us(ordered, kept))
+        return self._too_old_us(ordered, kept & (np.arange(len(end)) < end) if self.step > 1 else kept)
+
+    def _too_old_us(self, ordered: Ordered, passing: Flags) -> int:
+        """When rows are to be forgotten that no result to come will count."""
         if self.window_us is None:
             return NEVER
-        passing = kept & (np.arange(len(end)) < end) if self.step > 1 else kept
         times = ordered.times[passing]
         # Not at once: each time costs a trip to the state, for all groups of a part.
         return int(times.min()) + self.window_us + self.window_us // 4 if len(times) else NEVER

@@ -30,24 +30,24 @@ from anabranch.engine.counting import (
     VALUE,
     CountWindows,
     CrossSections,
-    Runs,
     Slides,
-    TimedCountWindows,
 )
 from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import TypedColumn, identity_hash, identity_parts, typed
 from anabranch.engine.ordered_frame import in_order
+from anabranch.engine.parting import PartedWindows, Runs, SessionWindows, TimedCountWindows, TimeWindows
 from anabranch.engine.roots import Root
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.windows import spelled
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
-from anabranch.query.boxes import Aggregate, Slide, Summing, Tumble, XSection
+from anabranch.query.boxes import Aggregate, Early, Session, Slide, Summing, Tumble, XSection
 from anabranch.query.sql import parse_list, quote
 
 _WINDOW: Final = "_window"
 _FIRST: Final = "_first"
 _LAST: Final = "_last"
+_CLOSES: Final = StructField(CLOSES, TimestampType())
 
 
 def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
@@ -55,11 +55,9 @@ def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Sc
     rows = _rows(frame, box)
     group = typed(frame, spelled(frame, box.by))
     parts = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
-    if box.timeout_us is not None:
-        timed = TimedCountWindows(box.count_window[0], box.timeout_us)
-        made = in_order(rows, box.name, group, timed, _made(rows, *StructType().add(CLOSES, TimestampType()).fields))
-        others = (F.min(CLOSES).alias(CLOSES),)
-        windows = _Windows(kind="count", number=F.col(FROM), parts=parts, stime=F.col(CLOSES), others=others)
+    if box.timeout_us is not None or box.emit_rows is not None:
+        made = _parted(rows, box, group, TimedCountWindows(box.count_window[0], box.timeout_us, box.emit_rows))
+        windows = _ended("count", parts, box, origins, group)
     else:
         made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
         number = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
@@ -72,16 +70,48 @@ def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> R
     rows = _rows(frame, box)
     value = typed(frame, spelled(frame, box.by))
     hashed = rows.select(*[identity_hash(kind, box.name, value).alias(kind) for kind in VALUE], "*")
-    schema = StructType().add(CLOSES, TimestampType())
-    made = in_order(hashed, box.name, [], Runs(box.timeout_us), _made(rows, *schema.fields))
-    windows = _Windows(
-        kind="tumble",
-        number=F.col(FROM),
-        parts=[*value, *identity_parts(origins, f"{_FIRST}.")],
-        stime=F.col(CLOSES),
-        others=(F.min(CLOSES).alias(CLOSES),),
-    )
+    made = in_order(hashed, box.name, [], Runs(box.timeout_us, box.emit_rows), _made(rows, _CLOSES))
+    windows = _ended("tumble", [*value, *identity_parts(origins, f"{_FIRST}.")], box, origins, value)
     return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def early_time_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+    """Windows of time that have results before they end, by the order of their tuples."""
+    rows = _rows(frame, box)
+    group = typed(frame, spelled(frame, box.by))
+    made = _parted(rows, box, group, TimeWindows(box.time_window[0], box.emit_rows))
+    start, end = F.unix_micros(CLOSES) - F.lit(box.time_window[0]), F.unix_micros(CLOSES)
+    windows = _ended("window", [*group, ("bigint", start), ("bigint", end)], box, origins, group)
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def early_sessions(frame: DataFrame, box: Session, origins: Origins, scales: Scales) -> Root:
+    """Sessions that have results before they end."""
+    rows = _rows(frame, box)
+    group = typed(frame, spelled(frame, box.by))
+    made = _parted(rows, box, group, SessionWindows(box.gap_us, box.emit_rows))
+    windows = _ended("session", [*group, *identity_parts(origins, f"{_FIRST}.")], box, origins, group)
+    return Root(made, _summing(made, box, origins, scales, windows))
+
+
+def _parted(rows: DataFrame, box: Summing, group: Sequence[TypedColumn], windows: PartedWindows) -> DataFrame:
+    return in_order(rows, box.name, group, windows, _made(rows, _CLOSES))
+
+
+def _ended(
+    kind: str, parts: Sequence[TypedColumn], box: Early, origins: Origins, group: Sequence[TypedColumn]
+) -> _Windows:
+    """Windows that do not overlap. A result before the end of one is a window of tuples, up to its last."""
+    ends = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
+    early = box.emit_rows is not None
+    return _Windows(
+        kind=kind,
+        number=F.explode(F.sequence(FROM, TO)) if early else F.col(FROM),
+        parts=parts,
+        stime=F.coalesce(CLOSES, f"{_LAST}.{STIME}") if early else F.col(CLOSES),
+        others=(F.min(CLOSES).alias(CLOSES),),
+        early=identity_hash("count", box.name, ends) if early else None,
+    )
 
 
 def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Root:
@@ -131,6 +161,8 @@ class _Windows:
     stime: Column
     others: Sequence[Column] = ()
     only: str | None = None
+    early: Column | None = None
+    """The identity of a result before the end of its window."""
 
 
 def _summing(
@@ -146,11 +178,10 @@ def _summing(
     identity = F.struct(*ROW_HEADER)
     ends = (F.min(identity).alias(_FIRST), F.max(identity).alias(_LAST))
     made = [*ends, *windows.others, *[column for _, column in items]]
-    header = (
-        windows.stime.alias(STIME),
-        F.lit(origins.code(box.name)).alias(ORIGIN),
-        identity_hash(windows.kind, box.name, windows.parts).alias(TID),
-    )
+    tid = identity_hash(windows.kind, box.name, windows.parts)
+    if windows.early is not None:
+        tid = F.when(F.col(CLOSES).isNull(), windows.early).otherwise(tid)
+    header = (windows.stime.alias(STIME), F.lit(origins.code(box.name)).alias(ORIGIN), tid.alias(TID))
     columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
 
     def summaries(batch: DataFrame) -> DataFrame:

@@ -14,12 +14,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import (
     IntegerType,
@@ -37,6 +40,7 @@ from anabranch.engine.checkpoint import BatchOffsets
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.connector import MARK, SINK, SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
+from anabranch.engine.lookups import Tables
 from anabranch.engine.query import CheckpointedQuery
 from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
@@ -120,6 +124,7 @@ class StageRun:
         checkpoint: Path,
         max_rows: int = limits.BATCH_ROWS,
         replica: ReplicaId | None = None,
+        tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._diagram = diagram
         self._checkpoint = checkpoint
@@ -158,8 +163,9 @@ class StageRun:
                 rows=rows.get(stream, ALL_ROWS),
             )
 
+        self._tables = Tables(tables)
         with told_in_short(f"compile stage {stage.name}"):
-            self.compiled: CompiledStage = compile_stage(diagram, stage, journal)
+            self.compiled: CompiledStage = compile_stage(diagram, stage, journal, self._tables)
 
     def start(self, sink: Sink, logged: int | None, *, life: int) -> None:
         """Starts the query where the log ends: after batch ``logged``, or at the beginning. Its batches say by which
@@ -170,6 +176,7 @@ class StageRun:
         self._last = None
         spark_checkpoint.roll_back(self._checkpoint, logged)
         with told_in_short(f"start stage {self.compiled.stage.name}"):
+            self._tables.keep()
             if self.compiled.finish is None:
                 self._query.start_into(self.compiled.frame, SINK, self._log_options())
             else:
@@ -181,6 +188,8 @@ class StageRun:
 
     def stop(self) -> None:
         self._query.stop()
+        with suppress(Py4JError, PySparkException, OSError):  # a JVM that goes takes its cache with it
+            self._tables.release()
 
     @property
     def running(self) -> bool:

@@ -48,6 +48,9 @@ REQUIRED: Final[Mapping[str, str]] = {
     ),
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
+    # Spark would hand the batches of a journal to a Python box as they are, and read them after it has asked for the
+    # next one, when they are gone.
+    "spark.sql.execution.arrow.pythonUDF.columnarInput.enabled": "false",
 }
 
 DEFAULTS: Final[Mapping[str, str]] = {

@@ -23,7 +23,7 @@ from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from anabranch.engine.ordered import NEVER, OrderedBox, work_off
 from anabranch.engine.packing import GROUP, ROWS, decode, encode, numbers
-from anabranch.errors import check
+from anabranch.errors import StateError
 from anabranch.limits import SEGMENT_ROWS, WINDOW_PART_BYTES, WINDOW_PARTS
 from anabranch.model.times import MS
 
@@ -56,7 +56,11 @@ class Shard:
         self._store = store
         self._box = box
         read = np.array([0, 0, NEVER]) if summary is None else np.frombuffer(summary, np.int64)
-        check(len(read) % 2 == 1, "The state of a box was written by another version: start it on a new directory.")
+        if len(read) % 2 == 0:
+            raise StateError(
+                "The state of this box was written by an older version of Anabranch, in a form that is not read now.",
+                remedy="Run the query on a new state directory, or with the version that wrote this one.",
+            )
         self._since_us = int(read[0])
         """The watermark of the last visit: all rows below it have been handed to the box."""
         self._bytes, self._wakes = read[1:].reshape(2, -1).copy()

@@ -1,4 +1,4 @@
-"""Filter, Map, Drop and Union as DataFrame operations.
+"""Filter, Map, Python, Drop and Union as DataFrame operations.
 
 They keep stream time and identity. A Union whose inputs have a source in common would show an identity twice, so there
 the box and the number of the input become part of it.
@@ -12,11 +12,14 @@ from fractions import Fraction
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructField, StructType
 
 from anabranch.engine.hashing import identity_hash, identity_parts
+from anabranch.engine.python_calls import MADE, FunctionCall, all_rows, chosen_rows
+from anabranch.functions import located
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import Origins
-from anabranch.query.boxes import Drop, Filter, Map, Step, Union
+from anabranch.query.boxes import Drop, Filter, Map, Python, Union
 from anabranch.query.sql import quote, select_items
 
 ROW_HEADER = (STIME, ORIGIN, TID)
@@ -54,8 +57,38 @@ def map_columns(box: Map, names: Sequence[str]) -> list[tuple[str, Column]]:
     return [(name, F.expr(sql)) for name, sql in select_items(box.columns, names)]
 
 
-def apply_step(frame: DataFrame, box: Step, port: int, origins: Origins) -> DataFrame:
-    """A Filter, Map or Drop."""
+def with_function(frame: DataFrame, box: Python, names: Sequence[str], chosen: str | None = None) -> DataFrame:
+    """The frame with what the function of a box makes of its columns, all as one; ``names`` are the data columns.
+
+    Only rows for which the column ``chosen`` is true are shown to the function, where one is given: Spark calls a
+    function for all rows, whatever condition stands around the call.
+    """
+    spelled = {name.lower(): name for name in names}
+    reads = tuple(spelled[name.lower()] for name in box.reads) or tuple(names)
+    makes = tuple((column.name, column.type or "") for column in box.columns)
+    call = FunctionCall(box.name, box.function, *located(box.function), reads, makes)
+    made = StructType([StructField(name, frame_type) for name, frame_type in _types(box)])
+    function = F.arrow_udf(all_rows(call) if chosen is None else chosen_rows(call), made)  # type: ignore[call-overload]
+    function = function if box.deterministic else function.asNondeterministic()
+    arguments = [quote(name) for name in reads]
+    return frame.withColumn(MADE, function(*([] if chosen is None else [chosen]), *arguments))
+
+
+def _types(box: Python) -> list[tuple[str, DataType]]:
+    return [(column.name, DataType.fromDDL(column.type or "")) for column in box.columns]
+
+
+def function_columns(box: Python) -> list[tuple[str, Column]]:
+    """The columns that a function made, taken out of the one value that they came as."""
+    return [(column.name, F.col(f"{MADE}.{quote(column.name)}")) for column in box.columns]
+
+
+def apply_step(frame: DataFrame, box: Filter | Map | Python | Drop, port: int, origins: Origins) -> DataFrame:
+    """A Filter, Map, Python or Drop."""
+    if isinstance(box, Python):
+        names = data_columns(frame)
+        added = [column.alias(name) for name, column in function_columns(box)]
+        return with_function(frame, box, names).select(*ROW_HEADER, *[quote(name) for name in names], *added)
     if not isinstance(box, Map):
         return frame.filter(passes(box, port, origins))
     columns = [column.alias(name) for name, column in map_columns(box, data_columns(frame))]

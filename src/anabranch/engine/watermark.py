@@ -80,7 +80,7 @@ def control_rows_pass(plan: Any) -> bool:
 
 def has_empty_journal(plan: Any) -> bool:
     """Whether a journal is missing from a plan, so that the plan does not tell what stands above it."""
-    return any(node.nodeName().split()[0] == EMPTY_JOURNAL for node in _nodes(plan))
+    return any(node.nodeName().split()[0] == EMPTY_JOURNAL and node.isStreaming() for node in _nodes(plan))
 
 
 def _reaches_journal(node: Any) -> bool:

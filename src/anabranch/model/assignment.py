@@ -65,6 +65,8 @@ class QueryAssignment:
     """The other hosts that do the same of this query, from any of which this one can be rebuilt."""
     compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per output that is made here and read by no host, the others that have a copy."""
+    shares_tables: tuple[str, ...] = ()
+    """The other hosts that read a static table which is read here."""
     technique: Technique = Technique.RACE
     """What holds back what others would race for; for experiments."""
     addresses: Mapping[str, str] = field(default_factory=dict)

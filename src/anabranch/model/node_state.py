@@ -23,10 +23,10 @@ class NodeState(StrEnum):
 
 _MEANING = {
     NodeState.WAITING: "for a query",
-    NodeState.STARTING: "takes rows, and serves what earlier runs wrote",
+    NodeState.STARTING: "accepts rows, and serves what earlier runs wrote",
     NodeState.RUNNING: "all stages have run",
-    NodeState.RESTARTING_SPARK: "its JVM died; takes and serves rows meanwhile",
+    NodeState.RESTARTING_SPARK: "its JVM died; accepts and serves rows meanwhile",
     NodeState.REBUILDING: "gets its state from a peer",
-    NodeState.STOPPING: "was told to",
-    NodeState.FAILED: "cannot go on",
+    NodeState.STOPPING: "as requested",
+    NodeState.FAILED: "cannot continue",
 }

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from anabranch import failpoints, limits
@@ -34,10 +33,10 @@ from anabranch.core.lane_messages import (
 )
 from anabranch.core.lane_state import LaneRules, LaneState
 from anabranch.errors import ConfigError, DiskFull, NodeUnreachable, Overloaded, PushRefused
-from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
 from anabranch.node.arrivals import arrival
 from anabranch.query.boxes import Source
+from anabranch.storage import codec
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 from anabranch.transport.ports import Push, PushAnswer, Registration
@@ -48,6 +47,7 @@ class _LaneSlot:
     """A lane with the state that the last committed transaction stored."""
 
     lane: Lane
+    origin: str
     state: LaneState
 
 
@@ -72,6 +72,7 @@ class EntryPoint:
         self.late = store.log(late_stream(source.name))
         self._origins = origins
         self._schema = schema
+        self._stored_schema = codec.stored_schema(schema)
         self._clock = clock
         self._intake_stopped = intake_stopped
         self._stopping = stopping
@@ -86,7 +87,7 @@ class EntryPoint:
             stored = store.get(_key(name))
             state = LaneState.from_bytes(stored) if stored is not None else LaneState()
             state, _ = lane.handle(state, EntryPointStarted(now_us=clock()))
-            self._slots[name] = _LaneSlot(lane, state)
+            self._slots[name] = _LaneSlot(lane, lane_origin(source.name, name), state)
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
@@ -201,14 +202,13 @@ class EntryPoint:
 
     def _stamped(self, action: AppendRows, rows: pa.RecordBatch, origin: str) -> pa.RecordBatch:
         """The new rows of the batch with their header."""
-        fresh = rows.slice(action.skip)
-        header = {
-            TID: pa.array(action.numbers),
-            STIME: pa.array(action.stamps).cast(pa.timestamp("us", tz="UTC")),
-            ORIGIN: pa.array(np.full(fresh.num_rows, self._origins.code(origin), dtype=np.int32)),
-        }
-        data = {name: fresh.column(name) for name in self._schema.names}
-        return pa.RecordBatch.from_pydict({**header, **data})
+        return codec.with_header(
+            rows.slice(action.skip) if action.skip else rows,
+            self._stored_schema,
+            numbers=action.numbers,
+            stamps=action.stamps,
+            code=self._origins.code(origin),
+        )
 
     def _lane_of(self, producer: str | None) -> str:
         if not self.source.producers:

@@ -13,12 +13,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from anabranch import limits
+from anabranch.connectors.static_tables import StaticTable
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.ids import QueryId
 from anabranch.model.links import LinkFault
@@ -31,6 +32,7 @@ from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.spark_host import SparkHost, spark_settings
 from anabranch.node.state import StateDirectory
+from anabranch.node.tables import digests, load_tables
 from anabranch.query.assigned import AssignedQuery
 from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import AssignmentPorts
@@ -72,7 +74,8 @@ class Host:
         self._progress = progress
         self._relays = relays
         self._assignments = None if assignments is None else assignments(self)
-        self._directory = StateDirectory(Path(state))
+        loaded = [(part, load_tables(part, self.settings.tables)) for part in queries]
+        self._directory = StateDirectory(Path(state))  # only if all tables could be read
         self._neighbours = Neighbours(direct if relays is None else relays.route)
         self._disk = DiskWatch(self._directory.path, self._directory.free_bytes, self.settings.disk_reserve_bytes)
         self._stopping = threading.Event()
@@ -83,8 +86,8 @@ class Host:
         self._lock = threading.Lock()
         self._started = time.monotonic()
         try:
-            for part in queries:
-                self._make(part)
+            for part, tables in loaded:
+                self._make(part, tables)
         except BaseException:
             self._directory.close()
             raise
@@ -109,12 +112,13 @@ class Host:
 
     def add(self, part: AssignedQuery) -> None:
         """Another query, for a host that runs. Returns when its directory is there; it starts by itself."""
+        tables = load_tables(part, self.settings.tables)
         with self._lock:
             if self._stopping.is_set():
                 raise NodeUnreachable("The node is stopping.", remedy="Try again when it is back.")
             if part.query in self.queries:
                 raise ConfigError(f"The node {self.name} runs the query {part.query} already.")
-            query = self._make(part)
+            query = self._make(part, tables)
         self._begin(query)
 
     def stop(self) -> None:
@@ -179,7 +183,7 @@ class Host:
 
     # --- queries ---------------------------------------------------------------------------------------------------
 
-    def _make(self, part: AssignedQuery) -> HostedQuery:
+    def _make(self, part: AssignedQuery, tables: Mapping[str, StaticTable]) -> HostedQuery:
         services = HostServices(
             settings=self.settings,
             neighbours=self._neighbours,
@@ -187,8 +191,9 @@ class Host:
             spark=self._spark_host,
             journals=self._journal_host,
         )
+        directory = self._directory.query(part, digests(tables))
         start = self._starting[part.query] = _Start(part.query, self._progress)
-        query = HostedQuery(part, self._directory.query(part), services, progress=start.say)
+        query = HostedQuery(part, directory, services, tables=tables, progress=start.say)
         self.queries[part.query] = query
         return query
 

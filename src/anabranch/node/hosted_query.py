@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from anabranch import limits
 from anabranch.columns import arrow_schema
+from anabranch.connectors.static_tables import StaticTable
 from anabranch.errors import (
     AnabranchError,
     DiskFull,
@@ -56,6 +57,7 @@ from anabranch.node.stages import StageRunner
 from anabranch.node.state import QueryDirectory
 from anabranch.node.streams import Streams
 from anabranch.node.synchronizing import Synchronizing
+from anabranch.node.tables import Agreement
 from anabranch.node.telling import ComparedOutputs
 from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
@@ -84,7 +86,8 @@ class HostServices:
 
 
 class HostedQuery:
-    """A query on a host. ``progress`` is told what the start, or a rebuild, is doing."""
+    """A query on a host. ``tables`` are those that it reads, ``progress`` is told what the start, or a rebuild, is
+    doing."""
 
     def __init__(
         self,
@@ -92,6 +95,7 @@ class HostedQuery:
         directory: QueryDirectory,
         services: HostServices,
         *,
+        tables: Mapping[str, StaticTable] | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.part: Final = part
@@ -102,6 +106,8 @@ class HostedQuery:
         self._settings = services.settings
         self._disk = services.disk
         self._progress = progress
+        self._tables: Final = tables or {}
+        self._made = time.monotonic()
         self._origins = all_origins(self.diagram)
         self._stream_origins = part.origins()
         self._lost: AnabranchError | None = None
@@ -138,6 +144,7 @@ class HostedQuery:
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
         self.synchronizing = Synchronizing(part.host, part.siblings, self._neighbours) if is_synchronized else None
         self.compared = ComparedOutputs(part, self._neighbours)
+        self._agreement = Agreement(part, self._tables, self._neighbours)
         self.streams = Streams(
             self.diagram, part, settings, clock=_now_us, ready=self._ready, synchronizing=self.synchronizing
         )
@@ -168,6 +175,7 @@ class HostedQuery:
             streams=self.streams,
             inlets=self._inlets,
             compared=self.compared,
+            tables={name: table.rows for name, table in self._tables.items()},
             disk=self._disk,
             stopping=self._stopping,
             clock=_now_us,
@@ -190,12 +198,10 @@ class HostedQuery:
             if self._rebuild().if_empty():
                 self._make()
             self._run()
-        except QueryError:
-            # Only Spark could tell that the query is wrong. Nothing has come of it: the directory is free again.
-            self._discard = self._directory.is_new and self.streams.are_empty()
-            self.stop()
-            raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, QueryError) or error is self._agreement.failure:
+                # Only Spark, or another node, could tell what is wrong. Nothing has come of it: the directory is free.
+                self._discard = self._directory.is_new and self.streams.are_empty()
             self.stop()
             raise
 
@@ -207,6 +213,7 @@ class HostedQuery:
         self._feeding.open({name: entry for name, entry in self._entries.items() if name in self.part.feeds})
         self.calls.open()
         self.peers.start()
+        self._agreement.start()
         self._housekeeping = threading.Thread(target=self._keep_house, name=f"housekeeper {self.id}", daemon=True)
         self._housekeeping.start()
         self._start_stages()
@@ -248,6 +255,7 @@ class HostedQuery:
         if self.synchronizing is not None:
             self.synchronizing.close()
         self.compared.stop()
+        self._agreement.stop()
         self._housekeeper.stop()
         if self._housekeeping is not None and self._housekeeping is not threading.current_thread():
             self._housekeeping.join(limits.STOP_WAIT_S)
@@ -272,7 +280,7 @@ class HostedQuery:
         failed = list(self.failed_stages().values())
         given_up = failed if len(failed) == len(self.part.stages) else []
         begun = None if self._stages is None else self._stages.given_up
-        ended = [self._housekeeping_error, self._lost, self.peers.failure(), begun]
+        ended = [self._housekeeping_error, self._lost, self.peers.failure(), self._agreement.failure, begun]
         return next(filter(None, [*ended, *broken, self._spark_failure(), *given_up]), None)
 
     def _spark_failure(self) -> AnabranchError | None:
@@ -459,7 +467,14 @@ class HostedQuery:
     def statistics(self) -> dict[str, Any]:
         """Everything worth showing: sources with their lanes, stages, and streams."""
         failure = self.failure()
-        found = {"state": self.state(), "error": None if failure is None else str(failure)}
+        found: dict[str, Any] = {
+            "state": self.state(),
+            "error": None if failure is None else str(failure),
+            "uptime_s": round(time.monotonic() - self._made, 1),
+            "tables": {
+                name: {"rows": table.rows.num_rows, "digest": table.digest} for name, table in self._tables.items()
+            },
+        }
         try:
             with self.calls.inside():
                 return found | self._contents()

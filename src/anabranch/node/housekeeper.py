@@ -10,6 +10,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Final
 
 NEVER: Final = math.inf
@@ -21,15 +22,16 @@ Chore = Callable[[], float]
 class Due:
     """When one chore is due."""
 
-    def __init__(self, chore: Chore, changed: threading.Condition) -> None:
+    def __init__(self, chore: Chore, lock: threading.Lock, changed: threading.Condition) -> None:
         self.chore: Final = chore
         self.at_s = -math.inf
+        self._lock = lock
         self._changed = changed
 
     def within(self, seconds: float) -> None:
         """It is due after so many seconds, or sooner if it was due sooner."""
         at_s = time.monotonic() + seconds
-        with self._changed:
+        with self._lock:
             if at_s < self.at_s:
                 self.at_s = at_s
                 self._changed.notify()
@@ -38,25 +40,29 @@ class Due:
         self.within(0.0)
 
 
+_at_s: Final = attrgetter("at_s")
+
+
 class Housekeeper:
     """``run`` belongs to one thread; any other may add chores, say that one is due, and stop it."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._all: list[Due] = []
         self._stopped = False
 
     def add(self, chore: Chore) -> Due:
         """Its first time is now."""
-        due = Due(chore, self._changed)
-        with self._changed:
+        due = Due(chore, self._lock, self._changed)
+        with self._lock:
             self._all.append(due)
             self._changed.notify()
         return due
 
     def stop(self) -> None:
         """The chore under way is the last."""
-        with self._changed:
+        with self._lock:
             self._stopped = True
             self._changed.notify()
 
@@ -68,9 +74,9 @@ class Housekeeper:
 
     def _wait_next(self) -> Due | None:
         """The chore that has been due for longest. Whoever says from now on that it is due is heard."""
-        with self._changed:
+        with self._lock:
             while not self._stopped:
-                first = min(self._all, key=lambda due: due.at_s, default=None)
+                first = min(self._all, key=_at_s, default=None)
                 wait_s = NEVER if first is None else first.at_s - time.monotonic()
                 if first is not None and wait_s <= 0:
                     first.at_s = NEVER

@@ -63,6 +63,8 @@ class Journals:
 
 def cuts(log: Log, after_seq: int, to_seq: int, at_most: int) -> list[int]:
     """Ranges with about as many rows each; one, if they are few: a task costs more than a few thousand rows."""
+    if log.rows_held() <= limits.RANGE_ROWS:  # no more in the range, without looking
+        return [after_seq, to_seq] if to_seq > after_seq else [after_seq]
     rows = log.rows_between(after_seq, to_seq)
     count = max(1, min(at_most, to_seq - after_seq, -(-rows // limits.RANGE_ROWS)))
     found = [after_seq]

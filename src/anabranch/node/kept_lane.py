@@ -13,13 +13,13 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pyarrow as pa
-
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.errors import check
 from anabranch.node.decided import Decided
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
 class Held:
@@ -49,8 +49,9 @@ class Held:
         check(body is not None, f"The entry {self._key} of a lane is gone.")
         return body or b""
 
-    def decided(self, store: Store, schema: pa.Schema) -> Decided:
-        return self._decided or Decided.from_bytes(self.read(store), schema)
+    def decided(self, store: Store, origin: str) -> Decided:
+        """``origin`` is that of the lane."""
+        return self._decided or Decided.from_bytes(self.read(store), origin)
 
     def write(self, transaction: Transaction, key: str) -> None:
         check(self._body is not None, f"The entry {key} of a lane was to be written, and is not in memory.")
@@ -97,21 +98,17 @@ def is_same(before: Copy, after: Copy) -> bool:
     """Whether there is nothing to write. How far all have released is heard again."""
     if after is before:
         return True
-    facts = (
-        (
-            copy.term,
-            copy.leader,
-            copy.voted_for,
-            copy.held,
-            copy.trimmed,
-            copy.released,
-            copy.whole,
-            copy.learns,
-            copy.lives,
-        )
-        for copy in (before, after)
-    )
-    if next(facts) != next(facts):
+    if (
+        before.released != after.released
+        or before.held != after.held
+        or before.term != after.term
+        or before.leader != after.leader
+        or before.voted_for != after.voted_for
+        or before.trimmed != after.trimmed
+        or before.whole != after.whole
+        or before.learns != after.learns
+        or before.lives != after.lives
+    ):
         return False
     pairs = zip(before.between(before.released, before.held), after.between(after.released, after.held), strict=True)
     return all(old is new for old, new in pairs)
@@ -132,7 +129,7 @@ def _content(copy: Copy, place: int) -> Held | None:
 
 
 def _facts(copy: Copy) -> bytes:
-    return json.dumps(
+    return _ENCODER.encode(
         {
             "term": copy.term,
             "leader": copy.leader,

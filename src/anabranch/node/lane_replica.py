@@ -27,7 +27,6 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.node import kept_lane
 from anabranch.node.decided import Decided
 from anabranch.node.kept_lane import Copy, Held
-from anabranch.storage import codec
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 
@@ -104,7 +103,7 @@ class LaneReplica:
         self._source = source
         self._origin = lane_origin(source, name)
         self._store = store
-        self._schema = codec.stored_schema(store.log(source).spec.schema)
+        self._late = late_stream(source)
         self._sharing = sharing
         self._clock = clock
         self._tell = tell
@@ -114,7 +113,7 @@ class LaneReplica:
         self._waiting: list[Waiting] = []
         self._news: lanes.StoreAsked[bytes] | None = None
         """What a leader said to be released, and is not released here yet."""
-        self._logs = store.log(source), store.log(late_stream(source))
+        self._logs = store.log(source), store.log(self._late)
         self._marks = deque([self._mark(copy.released)])
         """Places, and where the logs ended there; those of an earlier run are one."""
         self._unread_after = 0
@@ -182,8 +181,10 @@ class LaneReplica:
         if asks:
             takes_over = self._elections.takes_over(self._watch, event.now_us)
             self.handle(lanes.LeadWanted(takes_over=takes_over))
+        if isinstance(event, elections.Looked) or (isinstance(event, elections.LeaderHeard) and not asks):
+            return  # when a leader was heard, nothing is due before the next look
         due_us = self._elections.due_us(self._watch, self._standing())
-        if due_us is not None and not isinstance(event, elections.Looked):
+        if due_us is not None:
             self._sharing.look((due_us - event.now_us) / 1_000_000)
 
     def _standing(self) -> Standing:
@@ -238,20 +239,21 @@ class LaneReplica:
         )
         return cut, size
 
-    def heard(self, message: Message, *, room: bool) -> Handled:
+    def heard(self, message: Message, *, has_room: Callable[[], bool]) -> Handled:
         """From a peer. Without room, one that asks to store counts on this one as little as if it were away."""
-        if isinstance(message, lanes.StoreAsked) and message.entries and not room:
+        if isinstance(message, lanes.StoreAsked) and message.entries and not has_room():
             self._notice(elections.said_by(message, self.copy, _now_us()))
             return Handled()
         if isinstance(message, lanes.StoreAsked) and message.entries and self.copy.released < message.released:
             message = self._postponed(message)
         handled = self.handle(_with_bodies(message))
-        self._notice(elections.said_by(message, self.copy, _now_us()))
         leading = self._leading
         if isinstance(message, lanes.StoreAnswered) and leading is not None and leading.elected:
             lacks = leading.stored[message.sender] < self.copy.held  # there was no room for all
             if lacks:
                 self._tell(message.sender, 0.0)
+            return handled  # who leads need not notice that it is answered
+        self._notice(elections.said_by(message, self.copy, _now_us()))
         return handled
 
     def _postponed(self, message: lanes.StoreAsked[bytes]) -> lanes.StoreAsked[bytes]:
@@ -316,23 +318,24 @@ class LaneReplica:
 
     def _settle(self, *, news: bool) -> None:
         """Who waits hears what became of it, and peers what was released: with the next entry, if one comes soon."""
+        leads = self.leads
         for waiting in self._waiting:
-            if waiting.released is None and not self.leads:
+            if waiting.released is None and not leads:
                 waiting.released = False  # what is at its place may be another's entry
             elif waiting.released is None and waiting.place <= self.copy.released:
                 waiting.released = True
-        if self.leads and news:
+        if leads and news:
             for peer in self._sharing.peers:
                 self._tell(peer, limits.RELEASE_NEWS_S)
 
     def _append(self, transaction: Transaction, decided: Decided) -> None:
         for log, rows, promise_us in (
-            (late_stream(self._source), decided.late, decided.late_promise_us),
+            (self._late, decided.late, decided.late_promise_us),
             (self._source, decided.rows, decided.promise_us),
         ):
-            if rows is not None or promise_us:
+            if rows or promise_us:
                 promised = {self._origin: promise_us} if promise_us else {}
-                transaction.append(log, rows, promised, now_us=self._clock())
+                transaction.append_encoded(log, rows, promised, now_us=self._clock())
 
     # --- forgetting ------------------------------------------------------------------------------------------------
 
@@ -342,8 +345,10 @@ class LaneReplica:
         Every entry point has released them, and the logs have forgotten their rows: one that loses its disk gets back
         what a reader may still need.
         """
-        through = min(after.everywhere, self._read_through())
         kept = len(after.entries)
+        if kept < TRIM_ENTRIES and self.kept_bytes < TRIM_BYTES:
+            return after
+        through = min(after.everywhere, self._read_through())
         if kept > limits.LANE_KEPT_ENTRIES:
             through = max(through, after.held - limits.LANE_KEPT_ENTRIES)
         if self._all_kept_bytes() > limits.LANE_KEPT_BYTES:
@@ -385,7 +390,7 @@ class LaneReplica:
         assert after.base is not None
         state = self._read(after.base).state
         floor = max(state.max_time_us, state.last_stamp_us, state.boundary_us) + 1
-        for stream in (self._source, late_stream(self._source)):
+        for stream in (self._source, self._late):
             self._sharing.renew(stream, {self._origin: floor})
         return True
 
@@ -395,7 +400,7 @@ class LaneReplica:
         return entry == sent or self._read(mine).without_rows().to_bytes() == sent
 
     def _read(self, held: Held) -> Decided:
-        return held.decided(self._store, self._schema)
+        return held.decided(self._store, self._origin)
 
 
 def _with_bodies(message: Message) -> lanes.Message[Held]:

@@ -16,6 +16,7 @@ from anabranch.node.host import Host
 from anabranch.node.hosted_query import HostedQuery
 from anabranch.node.relays import Relays
 from anabranch.node.settings import NodeSettings
+from anabranch.node.tables import refuse_unknown
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query
@@ -26,7 +27,8 @@ from anabranch.transport.ports import StreamInfo
 class Node:
     """A running query on this machine. Use it as a context manager, or call ``start`` and ``stop``.
 
-    ``part`` is what it runs of the query, ``relays`` and ``progress`` are those of its ``Host``.
+    ``part`` is what it runs of the query. ``directory`` is what relative paths of tables begin at, if not where the
+    file of the query is. ``relays`` and ``progress`` are those of its ``Host``.
     """
 
     def __init__(
@@ -37,10 +39,14 @@ class Node:
         *,
         part: AssignedQuery | None = None,
         relays: Relays | None = None,
+        directory: Path | None = None,
         progress: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.diagram: Final = query.checked() if isinstance(query, Query) else _checked(query)
-        assigned = part or AssignedQuery.whole(self.diagram)
+        base = query.directory if directory is None and isinstance(query, Query) else directory
+        assigned = part or AssignedQuery.whole(self.diagram, base)
+        if settings is not None:
+            refuse_unknown(self.diagram, settings.tables)
         self.host: Final = Host(assigned.host, state, settings, queries=[assigned], relays=relays, progress=progress)
 
     @property

@@ -176,7 +176,7 @@ class _LetterWriter:
         self._reminded_s = now_s if reminder else self._reminded_s
         try:
             begins = self._greet()
-            self._write(reminder=reminder)
+            owes = self._write(reminder=reminder)
         except InvariantBroken:
             raise
         except AnabranchError as error:
@@ -186,7 +186,7 @@ class _LetterWriter:
             self._tries += 1
             return BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1) - 1]
         self._failure, self._tries = None, 0
-        if begins or any(entry.owes(self._peer) for entry in self._entries.values()):
+        if begins or owes:
             return max(0.0, self._reminded_s + limits.HEARTBEAT_S - time.monotonic())
         return NEVER
 
@@ -194,20 +194,23 @@ class _LetterWriter:
         """Whether it had to: as long as an entry point has not begun, it says so again."""
         begins = False
         for source, entry in self._entries.items():
-            says = entry.greets(self._peer)
+            says = None if entry.has_begun else entry.greets(self._peer)
             if says is not None:
                 begins = True
                 greeting = Greeting(source=source, form=entry.form, name=self._name, met=says)
                 entry.answered(self._peer, self._client.greet(greeting))
         return begins
 
-    def _write(self, *, reminder: bool) -> None:
+    def _write(self, *, reminder: bool) -> bool:
+        """Returns whether the peer is to be reminded of anything."""
         letter = [
             AboutLane(source=source, lane=lane, message=message)
             for source, entry in self._entries.items()
             for lane, message in entry.letter(self._peer, reminder=reminder)
         ]
-        if not letter:
-            return
-        for answer in self._call.tell_lanes(self._name, letter):
-            self._entries[answer.source].heard(answer.lane, answer.message)
+        answers = self._call.tell_lanes(self._name, letter) if letter else []
+        owes = False
+        for source, entry in self._entries.items():
+            said = [(answer.lane, answer.message) for answer in answers if answer.source == source]
+            owes = entry.answered_by(self._peer, said) or owes
+        return owes

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
 
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken
 from anabranch.model.names import internal_stream
@@ -46,6 +48,7 @@ class QueryStages:
         streams: Streams,
         inlets: Inlets,
         compared: ComparedOutputs,
+        tables: Mapping[str, pa.Table],
         disk: DiskWatch,
         stopping: threading.Event,
         clock: Callable[[], int],
@@ -62,6 +65,7 @@ class QueryStages:
         self._streams = streams
         self._inlets = inlets
         self._compared = compared
+        self._tables = tables
         self._disk = disk
         self._stopping = stopping
         self._clock = clock
@@ -149,6 +153,7 @@ class QueryStages:
             checkpoint=self._directory.checkpoint(stage.name),
             max_rows=self._settings.batch_rows,
             replica=self._part.replica(stage.name),
+            tables=self._tables,
         )
         if stage.name in self.runners:
             self.runners[stage.name].renew(run)

@@ -154,7 +154,7 @@ class Rebuilding:
         if changes:
             raise ConfigError(
                 f"This node cannot be rebuilt from {peer}: {'; '.join(changes)}.",
-                remedy="Deploy the same query and the same version to all nodes.",
+                remedy="Deploy the same query, tables and version to all nodes.",
             )
         if not any(position is not None and position.id for position in told.places.values()):
             self._empty.add(peer)

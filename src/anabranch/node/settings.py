@@ -22,3 +22,5 @@ class NodeSettings:
     retention_us: int = limits.LOG_RETENTION_US
     log_bytes: int = limits.LOG_BYTES
     disk_reserve_bytes: int = limits.DISK_RESERVE_BYTES
+    tables: Mapping[str, str] = field(default_factory=dict)
+    """Where a table of the query is on this machine, a file or a database, if not where the query says."""

@@ -11,7 +11,7 @@ One lock for all lanes of the source, as in any entry point; who waits for its p
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -87,7 +87,6 @@ class SharedEntryPoint(EntryPoint):
         )
         self.form: Final = _form(source, schema)
         self._sharing = sharing
-        self._stored_schema = codec.stored_schema(schema)
         self._changed = threading.Condition(self._lock)
         self._due: dict[str, set[str]] = {peer: set() for peer in sharing.peers}
         """Per peer, the lanes of which it is to be told."""
@@ -123,6 +122,11 @@ class SharedEntryPoint(EntryPoint):
             self._changed.notify_all()
 
     # --- beginning -------------------------------------------------------------------------------------------------
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it takes part: once it does, it does for ever."""
+        return self._beginnings.has_begun
 
     def greets(self, peer: str) -> Met | None:
         """What this entry point, if it has not begun, says to a peer."""
@@ -183,15 +187,15 @@ class SharedEntryPoint(EntryPoint):
         match action:
             case AppendRows():
                 assert rows is not None
-                stamped = self._stamped(action, rows, lane_origin(self.source.name, name))
-                whole = pa.RecordBatch.from_arrays(stamped.columns, schema=self._stored_schema)
-                codec.split(whole, self._stored_schema)  # a row that is too large is refused now, not at its release
-                late = whole.filter(pa.array(action.late)) if action.late.any() else None
-                punctual = whole if late is None else whole.filter(pa.array(~action.late))
+                origin = self._slots[name].origin
+                whole = self._stamped(action, rows, origin)
+                punctual, late = whole, None
+                if action.late.any():
+                    punctual, late = (whole.filter(pa.array(which)) for which in (~action.late, action.late))
                 return Decided(
                     state=state,
-                    rows=punctual if punctual.num_rows else None,
-                    late=late,
+                    rows=codec.encoded(punctual, origin),  # a row that is too large is refused now, not at its release
+                    late=() if late is None else codec.encoded(late, origin),
                     promise_us=action.punctuation_us,
                 )
             case AppendBoundary(punctuation_us=time_us) | AppendClose(punctuation_us=time_us):
@@ -337,20 +341,28 @@ class SharedEntryPoint(EntryPoint):
                 self._sharing.wake(peer, 0.0)
             return told
 
-    def owes(self, peer: str) -> bool:
-        """Whether this peer is to be reminded of anything."""
+    def answered_by(self, peer: str, answers: Sequence[tuple[str, Message]]) -> bool:
+        """What this peer said to a letter. Returns whether it is to be reminded of anything."""
         with self._lock:
+            for name, message in answers:
+                self._heard(name, message)
             return any(replica.owes(peer) for replica in self._replicas.values())
 
     def heard(self, name: str, message: Message) -> list[Message]:
         """From a peer. What is answered is durable."""
         with self._lock:
-            replica = self._replicas.get(name)
-            if replica is None:
-                raise self._not_leading(name)
-            handled = replica.heard(message, room=self._intake_stopped() is None and not self._is_full())
-            self._follow_up(replica, handled)
-            return handled.answers
+            return self._heard(name, message)
+
+    def _heard(self, name: str, message: Message) -> list[Message]:
+        replica = self._replicas.get(name)
+        if replica is None:
+            raise self._not_leading(name)
+        handled = replica.heard(message, has_room=self._takes_entries)
+        self._follow_up(replica, handled)
+        return handled.answers
+
+    def _takes_entries(self) -> bool:
+        return self._intake_stopped() is None and not self._is_full()
 
     def _set_state(self, replica: LaneReplica, state: LaneState) -> None:
         self._slots[replica.name].state = state
@@ -374,11 +386,10 @@ class SharedEntryPoint(EntryPoint):
     # --- looking in ------------------------------------------------------------------------------------------------
 
     def _count_released(self, decided: Decided) -> None:
-        for rows in (decided.rows, decided.late):
-            if rows is not None:
-                self._rows += rows.num_rows
-                self._bytes += rows.nbytes
-        self._late_rows += decided.late.num_rows if decided.late is not None else 0
+        for each in (*decided.rows, *decided.late):
+            self._rows += each.count
+            self._bytes += len(each.body)
+        self._late_rows += sum(each.count for each in decided.late)
 
     def statistics(self) -> dict[str, Any]:
         """With who leads each lane, in which term, and how much of it is held and released here."""

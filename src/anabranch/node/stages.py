@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
@@ -22,7 +22,8 @@ from anabranch import failpoints, limits
 from anabranch.core.backoff import Backoff
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
-from anabranch.core.pacing import Pace, Waiting, shows_results
+from anabranch.core.pacing import Pace, Waiting
+from anabranch.core.passing import Passing, raised
 from anabranch.errors import AnabranchError, DiskFull, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
@@ -30,7 +31,8 @@ from anabranch.model.punctuation import Punctuations, smallest
 from anabranch.model.times import floor_ms
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
-from anabranch.storage.log import Log
+from anabranch.storage.codec import stored_schema
+from anabranch.storage.log import End, Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Appended, BatchRecord
 from anabranch.transport.journals import MadeBatch
@@ -118,7 +120,6 @@ class StageRunner:
         self._inflows = inflows
         self._origins = origins
         self._waits = is_stateful(diagram, stage)
-        self._root = diagram.box(stage.root)
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
@@ -132,6 +133,11 @@ class StageRunner:
         self._watermark_us = 0
         self._next_watermark_us = 0
         self._ends: Mapping[str, int] = {}
+        self._passing = Passing(diagram, stage)
+        self._passed = Mark(ends={}, watermark_us=0)
+        """Up to where boundaries were passed on that Spark has not read."""
+        self._must_run = True
+        """Whether a batch has yet to show that the query runs, since it was started."""
         self._rounds: dict[str, _Round] = {}
         self._asked: set[int] = set()
         self._asking = threading.Lock()
@@ -140,6 +146,8 @@ class StageRunner:
         self._awaited: Mark | None = None
         self._held_s = 0.0
         self._logging = threading.Lock()
+        self._logged: Batch | None = None
+        """The last batch in the log. Only this stage logs there, so it is read at a start, and known from there on."""
         self._life = 0
         self._has_run = False
         self._starts = 0
@@ -157,13 +165,14 @@ class StageRunner:
         life = self._end_life()
         self._sink_error = None
         self._failure_noted = False
+        self._must_run = True
         with self._asking:
             self._rounds.clear()
             self._asked.clear()
             self._in_batch = False
             self._starts += 1
         self._news.set()
-        last = self.store.last_batch()
+        last = self._logged = self._last_batch()
         self._run.start(self._log, None if last is None else last.batch_id, life=life)
 
     def renew(self, run: StageRun) -> None:
@@ -248,8 +257,8 @@ class StageRunner:
     def keeps_read_rows(self, stream: str) -> bool:
         """Whether Spark has read a journal to its end, and keeps rows there only until a next batch begins."""
         log = self._inputs[stream]
-        end_seq = log.end_seq()
-        return self._ends.get(stream) == end_seq and log.rows_after(self.acknowledged.get(stream, 0)) > 0
+        is_read = log.end_seq() in (self._ends.get(stream), self._passed.ends.get(stream))
+        return is_read and log.rows_after(self.acknowledged.get(stream, 0)) > 0
 
     @property
     def has_run(self) -> bool:
@@ -281,12 +290,18 @@ class StageRunner:
     def _log(self, batch: StageBatch) -> None:
         ranges = {name: (batch.starts.get(name, 0), end) for name, end in batch.ends.items()}
         new = Batch(lineage=batch.lineage, batch_id=batch.batch_id, ranges=ranges)
-        if decide(self.stage.name, self._last_batch(), new) is Decision.APPEND:
-            self._append(batch, new)
+        if decide(self.stage.name, self._logged, new) is Decision.APPEND:
+            try:
+                self._append(batch, new)
+            except BaseException:  # it may be in the log all the same
+                self._logged = self._last_batch()
+                raise
+            self._logged = new
         self.acknowledged = batch.starts  # what this batch starts after, Spark has committed
         self._ends = batch.ends
         self._watermark_us = batch.watermark_us
         self._has_run = True
+        self._must_run = False
         self._backoff = Backoff()
         self.last_error = None
 
@@ -299,7 +314,8 @@ class StageRunner:
         now_us = self._clock()
         with self.store.transaction() as transaction:
             for stream, rows in tables.items():
-                appended[stream] = transaction.append(stream, rows, punctuations, now_us=now_us)
+                promised = raised(self.store.log(stream).punctuations(), punctuations)
+                appended[stream] = transaction.append(stream, rows, promised, now_us=now_us)
                 if stream == internal_stream(self.stage.root):
                     failpoints.reach("journal.append")
             transaction.record_batch(
@@ -313,7 +329,11 @@ class StageRunner:
         for stream, rows in tables.items():
             self._written(stream, appended[stream].first_id, rows, self.store.log(stream).punctuations())
         self._rows_out += sum(table.num_rows for table in batch.tables.values())
-        self._next_watermark_us = floor_ms(min(smallest(at_end[name], self._origins(name)) for name in at_end))
+        self._next_watermark_us = self._watermark_of(at_end)
+
+    def _watermark_of(self, promises: Mapping[str, Punctuations]) -> int:
+        """What Spark makes of these promises of the inputs."""
+        return floor_ms(min(smallest(promises[name], self._origins(name)) for name in promises))
 
     def _last_batch(self) -> Batch | None:
         record = self.store.last_batch()
@@ -378,7 +398,7 @@ class StageRunner:
             self._pace, self._in_batch = self._pace.ended(asked), False
         self._is_held = True
         try:
-            waiting, now = self._wait_until(asked, lambda: self._stopping() or self._starts != asked_in)
+            waiting, now = self._wait_until(asked, asked_in)
         finally:
             self._is_held = False
         self._held_s += now - asked
@@ -386,18 +406,64 @@ class StageRunner:
         if waiting.is_something and self._starts == asked_in:
             self._pace, self._in_batch = self._pace.began(waiting, now), True
 
-    def _wait_until(self, now: float, over: Callable[[], bool]) -> tuple[Waiting, float]:
-        """Until a batch may begin, or it is over: what the batch has to do, and when that is."""
+    def _wait_until(self, now: float, asked_in: int) -> tuple[Waiting, float]:
+        """Until a batch may begin, or nobody waits for one: what the batch has to do, and when that is."""
         read: dict[str, int] = {}
         latest = now + limits.NEWS_WAIT_S
         while True:
             self._news.clear()  # before looking: what comes after the look rings again
             waiting = self._waiting(read)
             left_s = min(self._wait_s(waiting, now), latest - now)
-            if left_s <= 0 or over():
+            if now >= latest or self._stopping() or self._starts != asked_in:
                 return waiting, now
-            self._news.wait(left_s)
+            if left_s > 0:
+                self._news.wait(left_s)
+            elif self._has_only_boundaries(waiting, now) and self._pass_on(read, asked_in):
+                self._pace = self._pace.passed(now)
+            else:
+                return waiting, now
             now = time.monotonic()
+
+    def _has_only_boundaries(self, waiting: Waiting, now: float) -> bool:
+        """Whether a batch would begin for boundaries and nothing else."""
+        others = replace(waiting, boundaries=False)
+        return waiting.boundaries and not waiting.rows and not waiting.results and self._pace.wait_s(others, now) > 0
+
+    def _pass_on(self, read: dict[str, int], asked_in: int) -> bool:
+        """Promises what the boundaries in the journals allow, without a batch (``core.passing``); whether it can.
+
+        A question is held, so no batch is under way: what was read up to ``self._ends`` is logged. A full journal is
+        freed by a batch only.
+        """
+        self._take_inflows()
+        with self._logging:
+            logs = (*self._inputs.values(), *self.store.logs.values())
+            if self._must_run or self._starts != asked_in or any(log.is_full() for log in logs):
+                return False
+            ends = {name: log.end() for name, log in self._inputs.items()}
+            at = {name: end.punctuations for name, end in ends.items()}
+            now_us, rows = self._watermark_of(at), self._unread(ends, read)
+            promised = self._passing.promised(at, rows=rows, before_us=self._watermark_us, now_us=now_us)
+            if promised is None or not self._promise(promised):
+                return False
+            self._passed = Mark(ends={name: end.seq for name, end in ends.items()}, watermark_us=now_us)
+            return True
+
+    def _promise(self, promised: Punctuations) -> bool:
+        """In every log of the stage, durably. False if there is no room on the disk: a batch will tell so."""
+        logs = [self.store.log(target.stream) for target in self.stage.targets]
+        said = {log.name: raised(log.punctuations(), promised) for log in logs}
+        if any(said[log.name].items() - log.punctuations().items() for log in logs):
+            try:
+                with self.store.transaction() as transaction:
+                    for log in logs:
+                        transaction.append(log.name, None, said[log.name], now_us=self._clock())
+            except DiskFull:
+                return False
+            for log in logs:
+                nothing = stored_schema(log.spec.schema).empty_table()
+                self._written(log.name, log.last_id() + 1, nothing, log.punctuations())
+        return True
 
     def _wait_s(self, waiting: Waiting, now: float) -> float:
         """How long until a batch may begin. Before the first one everything is news, and who waits for results waits
@@ -412,19 +478,30 @@ class StageRunner:
     def _waiting(self, read: dict[str, int]) -> Waiting:
         """What the next batch has to do. ``read`` has, for the journals that were looked at, the last row of the last
         batch: nothing moves it while a question is held."""
-        grown = [name for name, log in self._inputs.items() if log.end_seq() > self._ends.get(name, 0)]
-        rows = 0
-        for name in grown if self.has_run else ():
-            log = self._inputs[name]
-            if name not in read:
-                read[name] = log.last_id() - log.rows_after(self._ends.get(name, 0))
-            rows += log.last_id() - read[name]
+        ends = {name: log.end() for name, log in self._inputs.items()}
         flowing = [inflow.waiting() for inflow in self._inflows]
-        rows += sum(count for count, _ in flowing)
-        news = bool(grown) or any(anything for _, anything in flowing)
+        rows = self._unread(ends, read) + sum(count for count, _ in flowing)
+        unread = any(end.seq > self._ends.get(name, 0) for name, end in ends.items())
         pending = self.punctuation_is_pending()
-        shows = pending and shows_results(self._root, self._watermark_us, self._next_watermark_us)
-        return Waiting(rows=rows, boundaries=news, results=shows, upkeep=pending)
+        shows = pending and self._passing.shows(self._watermark_us, self._next_watermark_us)
+        news = any(end.seq > self._done(name) for name, end in ends.items()) or any(each for _, each in flowing)
+        unsaid = pending and not shows and self._next_watermark_us > self._passed.watermark_us
+        return Waiting(rows=rows, boundaries=news or unsaid, results=shows, upkeep=pending or unread)
+
+    def _unread(self, ends: Mapping[str, End], read: dict[str, int]) -> int:
+        """The rows in the journals that no batch has read. Before the first batch that is not known."""
+        rows = 0
+        for name, end in ends.items() if self.has_run else ():
+            if end.seq > self._ends.get(name, 0):
+                if name not in read:
+                    log = self._inputs[name]
+                    read[name] = log.last_id() - log.rows_after(self._ends.get(name, 0))
+                rows += end.last_id - read[name]
+        return rows
+
+    def _done(self, stream: str) -> int:
+        """The segment up to which all is logged, by a batch or without."""
+        return max(self._ends.get(stream, 0), self._passed.ends.get(stream, 0))
 
     def may_wait(self) -> bool:
         """Whether no batch would begin now for a row that came now; it will be asked for when one does."""
@@ -445,7 +522,7 @@ class StageRunner:
     def mark(self) -> Mark:
         """What the journals hold now, with what waited for the next batch."""
         self._take_inflows()
-        watermark_us = floor_ms(min(smallest(log.punctuations(), self._origins(n)) for n, log in self._inputs.items()))
+        watermark_us = self._watermark_of({name: log.punctuations() for name, log in self._inputs.items()})
         ends = {name: log.end_seq() for name, log in self._inputs.items()}
         return Mark(ends=ends, watermark_us=watermark_us if self._waits else 0)
 
@@ -456,8 +533,8 @@ class StageRunner:
 
     def reached(self, mark: Mark) -> bool:
         """Whether all that the journals held at the mark is logged, with the results that its punctuations allow."""
-        read = all(self._ends.get(name, 0) >= end for name, end in mark.ends.items())
-        return read and self._watermark_us >= mark.watermark_us
+        done = all(self._done(name) >= end for name, end in mark.ends.items())
+        return done and max(self._watermark_us, self._passed.watermark_us) >= mark.watermark_us
 
     def statistics(self) -> dict[str, Any]:
         """State and last error, rows out, how far behind each journal, and how long a batch takes."""

@@ -3,8 +3,9 @@
     host.json                  the format of all that lies here
     lock                       held while a host runs on the directory
     queries/NAME/              one for each query that the host runs or has run: they share nothing
-        query.json             the diagram that everything here belongs to, without its feeds and writers, which part
-                               of it the host does, and the life that began with the directory
+        query.json             the diagram that everything here belongs to, without its feeds and writers, the digests
+                               of the tables that it reads and of the modules that it calls, which part of it the host
+                               does, and the life that began with the directory
         sources/NAME.db        lanes, log and late log of a source: one transaction domain each
         inlets/NAME.db         the journal of a stream that other hosts make, and what its inlet knows of their copies
         stages/NAME.db         the logs that one Spark query writes, and its batch ledger
@@ -31,6 +32,7 @@ from typing import IO, Any, Final
 
 from anabranch import failpoints
 from anabranch.errors import StateError
+from anabranch.node.functions import digests
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.text import diagram_to_dict
 from anabranch.syncing import sync
@@ -52,12 +54,12 @@ class StateDirectory:
             if not marker.exists():
                 _write_durably(marker, json.dumps({"format": FORMAT}))
 
-    def query(self, part: AssignedQuery) -> QueryDirectory:
-        """Where this query has its state."""
-        return QueryDirectory(self.path / _QUERIES / part.query, part)
+    def query(self, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> QueryDirectory:
+        """Where this query has its state; ``tables`` are the digests of the tables that the host reads for it."""
+        return QueryDirectory(self.path / _QUERIES / part.query, part, tables)
 
     def free_bytes(self) -> int:
-        return shutil.disk_usage(self.path).free
+        return _free_bytes(self.path)
 
     def close(self) -> None:
         if self._lock is not None:
@@ -68,10 +70,10 @@ class StateDirectory:
 class QueryDirectory:
     """The state of one query, in the directory of a host that is open."""
 
-    def __init__(self, path: Path, part: AssignedQuery) -> None:
+    def __init__(self, path: Path, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> None:
         self.path: Final = path
         self.life = ""
-        self._mine = _facts(part)
+        self._mine = _facts(part, tables or {})
         self.is_new = not (path / _QUERY).exists()
         with _usable(path, lambda: None):
             for name in _PARTS:
@@ -93,7 +95,7 @@ class QueryDirectory:
         return self.path / "checkpoints" / stage
 
     def free_bytes(self) -> int:
-        return shutil.disk_usage(self.path).free
+        return _free_bytes(self.path)
 
     def discard(self) -> None:
         """Makes it an empty directory again: the marker goes last, so that a kill in between leaves it claimed."""
@@ -170,22 +172,31 @@ class QueryDirectory:
         _write_durably(marker, self._text(self.life))
 
 
-def check_directory(path: Path, parts: Iterable[AssignedQuery]) -> None:
+def _free_bytes(path: Path) -> int:
+    """Asked for at every push, so nothing else is."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def check_directory(path: Path, parts: Iterable[tuple[AssignedQuery, Mapping[str, str]]]) -> None:
     """Whether a host could run these queries on it now, found out before one is started: ``StateError`` says why
-    not."""
+    not. With each come the digests of its tables."""
     _refuse_foreign(path)
     if (path / "lock").exists():
         _take_lock(path).close()
-    for part in parts:
+    for part, tables in parts:
         if (path / _QUERIES / part.query / _QUERY).exists():
-            _read_marker(path / _QUERIES / part.query, _facts(part))
+            _read_marker(path / _QUERIES / part.query, _facts(part, tables))
 
 
-def _facts(part: AssignedQuery) -> dict[str, Any]:
+def _facts(part: AssignedQuery, tables: Mapping[str, str]) -> dict[str, Any]:
     """Whose a directory is."""
+    called = digests(part)
     return {
+        **({"tables": dict(tables)} if tables else {}),
+        **({"functions": called} if called else {}),
         "format": FORMAT,
-        "query": diagram_to_dict(part.diagram.without_connectors()),
+        "query": diagram_to_dict(part.diagram.identity()),
         "part": {
             "stages": sorted(stage.name for stage in part.stages),
             "sources": sorted(part.entries),
@@ -215,13 +226,30 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
             f"{path} holds the state of another query: {'; '.join(changes)}.",
             remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
         )
+    _check_tables(path, found.get("tables", {}), mine.get("tables", {}))
     moved = describe_changes(found["part"], mine["part"])
     if moved:
         raise StateError(
             f"{path} holds the state of another part of the query: {'; '.join(moved)}.",
             remedy="Run a part that was placed anew on a new state directory, or undo the change.",
         )
+    changed = [name for name, digest in mine.get("functions", {}).items() if found["functions"].get(name) != digest]
+    if changed:
+        raise StateError(
+            f"{path} holds what another version of the module {' and '.join(changed)} computed.",
+            remedy="A changed function makes a new stream: run it on a new state directory, or undo the change.",
+        )
     return str(found["life"])
+
+
+def _check_tables(path: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    changed = [f"{name!r} had {old[name][:16]}, has {new[name][:16]}" for name in old if new.get(name, "") != old[name]]
+    if old.keys() == new.keys() and changed:
+        raise StateError(
+            f"{path} holds the state of a query whose tables had other contents: table {'; table '.join(changed)}.",
+            remedy="Put the old contents back, or run with the new ones on a new state directory: what is there was "
+            "made with the old ones.",
+        )
 
 
 def describe_changes(old: Any, new: Any, where: str = "") -> list[str]:

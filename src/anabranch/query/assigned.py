@@ -7,6 +7,7 @@ cut, so every host comes to the same stages by itself.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Final
 
 from anabranch.errors import ConfigError
@@ -21,7 +22,9 @@ from anabranch.query.graph import Stage, origins, stages
 class AssignedQuery:
     """What a host runs of a query. It never changes; two with the same diagram and assignment are equal."""
 
-    def __init__(self, diagram: Diagram, assignment: QueryAssignment) -> None:
+    def __init__(self, diagram: Diagram, assignment: QueryAssignment, directory: Path | None = None) -> None:
+        """``directory`` is what relative paths of tables begin at, on this machine: where the query's file is."""
+        self.directory: Final = directory
         self.diagram: Final = diagram
         self.assignment: Final = assignment
         self.all_stages: Final = stages(diagram, {(Arrow(box, port), reader) for box, port, reader in assignment.cuts})
@@ -51,9 +54,11 @@ class AssignedQuery:
         """The other hosts that do the same, from any of which this one can be rebuilt, and their addresses."""
         self.compared: Final = {stream: self._at(hosts) for stream, hosts in assignment.compared.items()}
         """Per output that is made here and read by no host, the others that have a copy, and their addresses."""
+        self.shares_tables: Final = self._at(assignment.shares_tables)
+        """The other hosts that read a table which is read here, and their addresses."""
 
     @classmethod
-    def whole(cls, diagram: Diagram) -> AssignedQuery:
+    def whole(cls, diagram: Diagram, directory: Path | None = None) -> AssignedQuery:
         """Everything, on a host that has no name because there is no other."""
         made = stages(diagram)
         assignment = QueryAssignment(
@@ -63,7 +68,7 @@ class AssignedQuery:
             entries=tuple(AssignedEntry(source=source.name, feeds=True) for source in diagram.sources),
             writers=tuple(AssignedWriter(output=output.name, made_on=("",)) for output in diagram.outputs),
         )
-        return cls(diagram, assignment)
+        return cls(diagram, assignment, directory)
 
     @property
     def query(self) -> QueryId:

@@ -6,6 +6,8 @@ here checks anything: ``validate`` does, so that a diagram with ten mistakes can
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -94,6 +96,23 @@ class Map:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Python:
+    """One tuple out for each tuple in: with its own columns, then ``columns``, which a function makes of those that it
+    ``reads``, or of all. ``function`` is its name, ``module:function``; its code is no part of a query."""
+
+    name: str
+    input: Arrow
+    function: str
+    columns: Schema
+    reads: tuple[str, ...] = ()
+    deterministic: bool = False
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Drop:
     """All tuples but those for which ``predicate`` holds, or but ``fraction`` of them, chosen by seed and identity."""
 
@@ -102,6 +121,53 @@ class Drop:
     fraction: float | None = None
     seed: int = 0
     predicate: str | None = None
+
+    @property
+    def inputs(self) -> tuple[Arrow, ...]:
+        return (self.input,)
+
+
+TableValue = str | int | float | bool | None
+"""What a query itself can write into a table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table that does not change while the query runs. ``key`` is columns whose values no two rows share.
+
+    Its rows are those of a file, of a query to a database, or they are written in the query itself.
+    """
+
+    name: str
+    schema: Schema
+    key: tuple[str, ...]
+    file: str | None = None
+    database: str | None = None
+    sql: str | None = None
+    rows: tuple[tuple[TableValue, ...], ...] | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.schema)
+
+
+def table_rows(rows: Iterable[Iterable[TableValue]]) -> tuple[tuple[TableValue, ...], ...]:
+    """Rows that are equal if their values are: every NaN is the same one."""
+    return tuple(tuple(math.nan if value != value else value for value in row) for row in rows)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """One tuple per tuple and row of a table for which ``on`` holds, equalities between columns of both.
+
+    Without such a row, a tuple is gone, or with ``outer`` has NULL in the table's columns.
+    """
+
+    name: str
+    input: Arrow
+    table: Table
+    on: str
+    outer: bool = False
 
     @property
     def inputs(self) -> tuple[Arrow, ...]:
@@ -122,8 +188,9 @@ class Aggregate:
 
     A window of time is ``[k * every, k * every + window)``, and exists if it saw a tuple. A window of ``rows`` tuples
     begins with every ``every_rows``-th tuple of a group, in canonical order, and exists when it is full. With
-    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. ``scale`` is how many
-    digits after the point its exact sums have (``floats``).
+    ``timeout`` it is over so long after its first tuple, too, and the next tuple begins another. With ``emit_rows``
+    there is a result after every so many tuples of a window, too. ``scale`` is how many digits after the point its
+    exact sums have (``floats``).
     """
 
     name: str
@@ -135,6 +202,7 @@ class Aggregate:
     rows: int | None = None
     every_rows: int | None = None
     timeout_us: int | None = None
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -166,6 +234,7 @@ class Session:
     columns: str
     by: tuple[str, ...]
     gap_us: int
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -185,6 +254,7 @@ class Tumble:
     columns: str
     by: tuple[str, ...]
     timeout_us: int | None = None
+    emit_rows: int | None = None
     scale: int | None = None
 
     @property
@@ -197,7 +267,7 @@ class Slide:
     """One tuple per tuple, over the last ``rows`` tuples of its group, or over those of the last ``window``.
 
     Only every ``every_rows``-th tuple of a group has one; with ``every``, there is one at each multiple of it before
-    which a tuple of the group has come.
+    which a tuple of the group has come since the last, over what came before it.
     """
 
     name: str
@@ -337,8 +407,9 @@ class WSort:
         return (self.input,)
 
 
-Step = Filter | Map | Drop
-"""Boxes that take one stream and make at most one tuple of each: they keep identity and time, and hold nothing."""
+Step = Filter | Map | Python | Drop | Lookup
+"""Boxes that take each tuple of one stream by itself: they keep origin and time, and hold nothing. All but a Lookup
+keep the identity, too, and make at most one tuple of each."""
 
 Maker = Join | Latest | Resample | Aggregate | Session | Tumble | Slide | XSection
 """Boxes that hold state and make new tuples, of which they are the origin."""
@@ -351,6 +422,9 @@ Stateful = Maker | Keeper
 
 Summing = Aggregate | Session | Tumble | Slide | XSection
 """Boxes that compute aggregate functions over groups of tuples."""
+
+Early = Aggregate | Session | Tumble
+"""Those of them that may have results before a window is over, after every ``emit_rows`` of its tuples."""
 
 Box = Source | Step | Union | Stateful
 
@@ -389,7 +463,23 @@ class Diagram:
     def sources(self) -> tuple[Source, ...]:
         return tuple(box for box in self.boxes if isinstance(box, Source))
 
+    @property
+    def tables(self) -> tuple[Table, ...]:
+        """The tables that boxes read, each once."""
+        return tuple(dict.fromkeys(box.table for box in self.boxes if isinstance(box, Lookup)))
+
     def without_connectors(self) -> Diagram:
-        """What is computed, wherever the rows come from and go to: the identity of a query."""
+        """What is computed, wherever the rows come from and go to."""
         boxes = tuple(replace(box, feed=None) if isinstance(box, Source) else box for box in self.boxes)
         return replace(self, boxes=boxes, outputs=tuple(replace(output, to=()) for output in self.outputs))
+
+    def identity(self) -> Diagram:
+        """What makes two queries the same one. Of a table it matters what is in it, which is known by its digest."""
+        plain = self.without_connectors()
+        return replace(plain, boxes=tuple(_without_rows(box) for box in plain.boxes))
+
+
+def _without_rows(box: Box) -> Box:
+    if not isinstance(box, Lookup):
+        return box
+    return replace(box, table=replace(box.table, file=None, database=None, sql=None, rows=None))

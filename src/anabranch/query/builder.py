@@ -15,6 +15,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, Final, Literal, overload
 
 from anabranch.errors import ConfigError, Problem, QueryError
@@ -30,17 +31,22 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Latest,
+    Lookup,
     Map,
     Output,
+    Python,
     Resample,
     Session,
     Slide,
     Source,
+    Table,
+    TableValue,
     Tumble,
     Union,
     WSort,
     XSection,
     kind_name,
+    table_rows,
 )
 from anabranch.query.connectors import Feed, Writer
 from anabranch.query.graph import ports
@@ -65,6 +71,8 @@ class Query:
         self._mistakes: Mistakes = {}
         self._places: dict[str, str] = {}
         self._untranslated: tuple[Problem, ...] = ()
+        self.directory: Path | None = None
+        """From where relative paths of tables lead: where its file is, if it came from one."""
 
     def source(
         self,
@@ -94,6 +102,31 @@ class Query:
             feed=feed_from(feed) if isinstance(feed, str) else feed,
         )
         return self._add(source, name, durations)[0]
+
+    def table(
+        self,
+        name: str,
+        schema: str,
+        *,
+        key: str | Sequence[str],
+        file: str | None = None,
+        database: str | None = None,
+        sql: str | None = None,
+        rows: Sequence[Sequence[TableValue]] | None = None,
+    ) -> Table:
+        """A table that does not change while the query runs, for ``lookup``. No two rows have equal values in ``key``.
+
+        Its rows are those of a file (CSV with a header, or Parquet), what a database answers to ``sql``, or ``rows``.
+        """
+        return Table(
+            name=name,
+            schema=parse_schema(_text("schema", schema)),
+            key=_names(key),
+            file=file,
+            database=database,
+            sql=sql,
+            rows=None if rows is None else table_rows(rows),
+        )
 
     def union(self, *streams: Stream, name: str | None = None) -> Stream:
         """All tuples of all these streams; they must have the same columns."""
@@ -236,6 +269,31 @@ class Stream:
         """One tuple for each tuple, with the columns of a SQL select list."""
         return self.query._add(Map(name="", input=self.arrow, columns=_text("columns", columns)), name)[0]
 
+    def python(
+        self,
+        function: str,
+        columns: str,
+        *,
+        reads: str | Sequence[str] = (),
+        deterministic: bool = False,
+        name: str | None = None,
+    ) -> Stream:
+        """One tuple for each tuple, with further columns that a function makes.
+
+        ``function`` is a name, ``module:function``. It gets a ``pyarrow.RecordBatch`` of the columns that it ``reads``
+        (of all, if nothing is said) and returns ``columns``, one value for each row. ``deterministic`` says that it
+        makes the same of a row whenever and wherever it is called.
+        """
+        python = Python(
+            name="",
+            input=self.arrow,
+            function=_text("function", function),
+            columns=parse_schema(_text("columns", columns)),
+            reads=_names(reads),
+            deterministic=_flag("deterministic", deterministic),
+        )
+        return self.query._add(python, name)[0]
+
     def drop(self, which: float | str, *, seed: int = 0, name: str | None = None) -> Stream:
         """All tuples but those for which a predicate holds, or but a fraction of them.
 
@@ -258,6 +316,7 @@ class Stream:
         window: Duration,
         by: str | Sequence[str] = (),
         every: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
@@ -271,6 +330,7 @@ class Stream:
         by: str | Sequence[str] = (),
         every_rows: int | None = None,
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream: ...
@@ -285,13 +345,15 @@ class Stream:
         rows: int | None = None,
         every_rows: int | None = None,
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per group and window: of a time, or of a number of tuples.
 
         A window begins every ``every``, or with every ``every_rows``-th tuple of its group; by default, when the last
-        one ends. With ``timeout``, a window of tuples is over so long after its first tuple, full or not.
+        one ends. With ``timeout``, a window of tuples is over so long after its first tuple, full or not. With
+        ``emit_rows``, there is a result after every so many tuples of a window, too.
         Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those are that
         something decides by, to 9 digits.
         """
@@ -308,6 +370,7 @@ class Stream:
             rows=size,
             every_rows=size if every_rows is None else _whole("every_rows", every_rows),
             timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
@@ -318,10 +381,12 @@ class Stream:
         *,
         gap: Duration,
         by: str | Sequence[str] = (),
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
-        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group."""
+        """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group; with
+        ``emit_rows`` one after every so many tuples of a session, too."""
         durations = _Durations()
         session = Session(
             name="",
@@ -329,6 +394,7 @@ class Stream:
             columns=_text("columns", columns),
             by=_names(by),
             gap_us=durations.read("gap", gap),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(session, name, durations)[0]
@@ -339,11 +405,12 @@ class Stream:
         *,
         by: str | Sequence[str],
         timeout: Duration | None = None,
+        emit_rows: int | None = None,
         scale: int | None = None,
         name: str | None = None,
     ) -> Stream:
         """One tuple per run of tuples with equal columns ``by``: when one with other values comes, or ``timeout`` after
-        the first of the run."""
+        the first of the run; with ``emit_rows`` one after every so many tuples of a run, too."""
         durations = _Durations()
         tumble = Tumble(
             name="",
@@ -351,6 +418,7 @@ class Stream:
             columns=_text("columns", columns),
             by=_names(by),
             timeout_us=None if timeout is None else durations.read("timeout", timeout),
+            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
             scale=None if scale is None else _whole("scale", scale),
         )
         return self.query._add(tumble, name, durations)[0]
@@ -450,6 +518,18 @@ class Stream:
             within_us=None if within is None else durations.read("within", within),
         )
         return self.query._add(latest, name, durations)[0]
+
+    def lookup(self, table: Table, *, on: str, outer: bool = False, name: str | None = None) -> Stream:
+        """Each tuple with every row of a table that has equal keys: ``on`` is equalities between columns of both.
+
+        A tuple without such a row is gone, or has NULL in the table's columns if ``outer``.
+        """
+        if not isinstance(table, Table):
+            raise QueryError(
+                self.query.name, [_misuse(f"{table!r} is not a table.", "Pass what `Query.table` returned.")]
+            )
+        lookup = Lookup(name="", input=self.arrow, table=table, on=_text("on", on), outer=_flag("outer", outer))
+        return self.query._add(lookup, name)[0]
 
     def resample(
         self,

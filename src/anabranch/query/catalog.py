@@ -16,7 +16,9 @@ from anabranch.query.boxes import (
     Filter,
     Join,
     Latest,
+    Lookup,
     Map,
+    Python,
     Resample,
     Session,
     Slide,
@@ -29,6 +31,8 @@ from anabranch.query.boxes import (
 from anabranch.query.kinds.joins import JOIN, LATEST, RESAMPLE
 from anabranch.query.kinds.keepers import DEDUP, WSORT
 from anabranch.query.kinds.kind import Kind
+from anabranch.query.kinds.lookups import LOOKUP
+from anabranch.query.kinds.python import PYTHON
 from anabranch.query.kinds.source import SOURCE
 from anabranch.query.kinds.steps import DROP, FILTER, MAP, UNION
 from anabranch.query.kinds.windows import AGGREGATE, SESSION, SLIDE, TUMBLE, XSECTION
@@ -39,8 +43,10 @@ KINDS: Final[Mapping[str, Kind[Any]]] = {
         SOURCE,
         FILTER,
         MAP,
+        PYTHON,
         DROP,
         UNION,
+        LOOKUP,
         AGGREGATE,
         SESSION,
         TUMBLE,
@@ -64,10 +70,14 @@ def kind(box: Box) -> Kind[Any]:
             return FILTER
         case Map():
             return MAP
+        case Python():
+            return PYTHON
         case Drop():
             return DROP
         case Union():
             return UNION
+        case Lookup():
+            return LOOKUP
         case Aggregate():
             return AGGREGATE
         case Tumble():

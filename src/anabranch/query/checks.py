@@ -7,6 +7,7 @@ judged without it (durations, names, functions) still is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
@@ -24,7 +25,18 @@ from anabranch.query.sql import (
 )
 
 TYPE_REMEDY = f"Types are {', '.join(PLAIN_TYPES)} and decimal(p,s)."
+NAME_REMEDY = "Names begin with a letter and have letters, digits, _ and -, at most 64."
 COLUMN_REMEDY = "Columns begin with a letter and have letters, digits and _."
+_WRITTEN_BY_OTHERS: Final = {
+    "text": "string",
+    "varchar": "string",
+    "char": "string",
+    "uuid": "string",
+    "json": "string",
+    "number": "double",
+    "datetime": "timestamp",
+    "timestamp_ntz": "timestamp",
+}
 
 
 def columns_read(sql: str) -> tuple[str, ...]:
@@ -33,6 +45,15 @@ def columns_read(sql: str) -> tuple[str, ...]:
         return parse_expression(sql).columns
     except ConfigError:
         return ()
+
+
+def is_expression(sql: str) -> bool:
+    """Whether it can be read; what cannot is told elsewhere."""
+    try:
+        parse_expression(sql)
+    except ConfigError:
+        return False
+    return True
 
 
 def check_condition(
@@ -129,6 +150,20 @@ def check_columns(box: str, field: str, names: Sequence[str], report: Report, *,
             report.add("bad-name", box, field, f"{field}: a column cannot be called {name!r}.", COLUMN_REMEDY)
     if unique:
         check_unique(box, field, "column", names, report)
+
+
+def check_type(box: str, field: str, column: str, type_: str, report: Report) -> None:
+    if canonical_type(type_) is not None:
+        return
+    if " collate" in type_:
+        remedy = "Declare it as string; compare lower(column), for example."
+        report.add("collation", box, field, f"Column {column!r} has a collation.", remedy)
+    elif not type_:
+        report.add("unsupported-type", box, field, f"Column {column!r} has no type.", TYPE_REMEDY)
+    else:
+        meant = _WRITTEN_BY_OTHERS.get(type_.split("(")[0])
+        remedy = f"Use {meant}." if meant else candidates(type_, (*PLAIN_TYPES, "decimal(p,s)"))
+        report.add("unsupported-type", box, field, f"Column {column!r} is a {type_!r}.", remedy)
 
 
 def check_unique(box: str, field: str, what: str, names: Iterable[str], report: Report) -> None:

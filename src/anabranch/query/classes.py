@@ -22,7 +22,7 @@ from typing import Final
 
 from anabranch.errors import ConfigError, Problem
 from anabranch.query import catalog, floats, graph
-from anabranch.query.boxes import Box, Diagram, Source, Stateful, title
+from anabranch.query.boxes import Box, Diagram, Python, Source, Stateful, title
 from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.problems import candidates
 from anabranch.query.sql import parse_list, variations
@@ -97,7 +97,15 @@ def refusals(diagram: Diagram, mode: str) -> list[Problem]:
         raise ConfigError(f"There is no mode {mode!r}.", remedy=candidates(mode, (SINGLE, *MODES)))
     if mode == SINGLE or MODES[mode].recoveries[OperatorClass.ARBITRARY] is not Recovery.REFUSED:
         return []
-    return floats.inexact_decisions(diagram)
+    return [*_arbitrary_functions(diagram), *floats.inexact_decisions(diagram)]
+
+
+def _arbitrary_functions(diagram: Diagram) -> Iterator[Problem]:
+    for box in diagram.boxes:
+        if isinstance(box, Python) and not box.deterministic:
+            message = f"{box.function} is not declared deterministic: each replica would have tuples of its own."
+            remedy = "Declare it, if it makes the same of a row everywhere and always, or run the query on one node."
+            yield Problem(code="arbitrary-function", box=box.name, message=message, remedy=remedy)
 
 
 def query_class(diagram: Diagram, order: Order) -> tuple[OperatorClass, tuple[str, ...]]:
@@ -117,6 +125,16 @@ def states(diagram: Diagram) -> dict[str, str]:
     return {box.name: catalog.kind(box).kept(box) for box in _judged(diagram) if isinstance(box, Stateful)}
 
 
+def python_calls(diagram: Diagram) -> dict[str, str]:
+    """What each Python box costs: all else is computed inside of Spark."""
+    return {box.name: _call(box) for box in diagram.boxes if isinstance(box, Python)}
+
+
+def _call(box: Python) -> str:
+    there, back = ", ".join(box.reads) or "all columns", ", ".join(column.name for column in box.columns)
+    return f"{box.function} runs in Spark's Python workers: in every batch {there} go there and {back} come back"
+
+
 def as_data(diagram: Diagram) -> dict[str, object]:
     """The same as ``as_text``, for scripts."""
     judged = {order: judgements(diagram, order) for order in Order}
@@ -129,6 +147,7 @@ def as_data(diagram: Diagram) -> dict[str, object]:
             for box in _judged(diagram)
         },
         "state": states(diagram),
+        "python": python_calls(diagram),
         "recovery": {mode: str(recovery) for mode, recovery in recoveries(diagram).items()},
         **floats.as_data(diagram),
         "refusals": {mode: [asdict(problem) for problem in refusals(diagram, mode)] for mode in MODES},
@@ -146,6 +165,8 @@ def as_text(diagram: Diagram) -> str:
     lines += floats.as_lines(diagram)
     kept = states(diagram)
     lines += ["", "state", *(f"  {title(diagram.box(name))}: {state}" for name, state in kept.items())] if kept else []
+    calls = python_calls(diagram)
+    lines += ["", "python", *(f"  {title(diagram.box(name))}: {call}" for name, call in calls.items())] if calls else []
     lines += ["", "recovery"]
     found = recoveries(diagram)
     for name, mode in MODES.items():

@@ -164,9 +164,7 @@ class TableWriter:
 
     @property
     def engine(self) -> str:
-        """``sqlite``, ``duckdb`` or ``postgresql``."""
-        scheme = self.database.partition(":")[0]
-        return "postgresql" if scheme == "postgres" else scheme
+        return database_engine(self.database)
 
 
 Writer = JsonLinesWriter | ParquetWriter | ConsoleWriter | SparkWriter | TableWriter
@@ -188,6 +186,17 @@ def writer_key(writer: Writer) -> str:
             return ":".join(part for part in ("spark", writer.format, where, target) if part)
         case TableWriter():
             return f"table:{without_password(writer.database)}:{writer.table}"
+
+
+def is_database(url: str) -> bool:
+    """Whether a text is the address of a database that we know."""
+    return re.match(r"(sqlite|duckdb):.|postgres(ql)?://.", url) is not None
+
+
+def database_engine(url: str) -> str:
+    """``sqlite``, ``duckdb`` or ``postgresql``."""
+    scheme = url.partition(":")[0]
+    return "postgresql" if scheme == "postgres" else scheme
 
 
 def without_password(url: str) -> str:

@@ -24,6 +24,7 @@ from anabranch.query.problems import candidates
 from anabranch.query.statements import (
     CreateOutput,
     CreateSource,
+    CreateTable,
     CreateView,
     Distinct,
     Item,
@@ -91,7 +92,7 @@ _JOINS: Final = {
 }
 _CONSTRAINTS: Final = ("NOT", "NULL", "PRIMARY", "UNIQUE", "DEFAULT", "GENERATED", "CHECK", "COMMENT", "REFERENCES")
 _CHECK: Final = "Check the SQL before it: docs/reference/sql.md."
-_STATEMENTS: Final = "Write CREATE SOURCE, CREATE VIEW, CREATE OUTPUT or SELECT."
+_STATEMENTS: Final = "Write CREATE SOURCE, CREATE TABLE, CREATE VIEW, CREATE OUTPUT or SELECT."
 _TABLE_FUNCTIONS: Final = tuple(kind.value for kind in WindowKind)
 
 
@@ -120,6 +121,8 @@ class StreamParser(SparkParser):
         at = self.at()
         if self.word("SOURCE"):
             return self.created_source()
+        if self.word("TABLE"):
+            return self.created_table()
         if self.word("VIEW"):
             name = self.name("the name of the view")
             self.expect("AS")
@@ -154,19 +157,69 @@ class StreamParser(SparkParser):
         self.expect(")")
         return CreateSource(name=name, schema=", ".join(columns), options=self.options() if self.word("WITH") else ())
 
+    def created_table(self) -> CreateTable:
+        if self.sees("IF"):
+            raise Refused(self.at(), "IF NOT EXISTS: every table is new here.", "Leave it out.")
+        name = self.name("the name of the table")
+        self.expect("(")
+        columns: list[str] = []
+        key: tuple[Name, ...] = ()
+        while True:
+            at = self.at()
+            found = self.primary_key() if self.sees_key() else ()
+            if not found:
+                column = self.name("the name of a column")
+                columns.append(f"{column.text} {self.column_type(in_table=True)}")
+                found = (column,) if self.take_key() else ()
+            if found and key:
+                raise Refused(at, "A table has one PRIMARY KEY.", "Write PRIMARY KEY (a, b) behind the columns.")
+            key = key or found
+            if not self.word(","):
+                break
+        self.expect(")")
+        options = self.options() if self.word("WITH") else ()
+        return CreateTable(name=name, schema=", ".join(columns), key=key, options=options)
+
+    def primary_key(self) -> tuple[Name, ...]:
+        """``PRIMARY KEY (a, b)``, in the place of a column."""
+        self.take_key()
+        self.expect("(")
+        names = [self.name("a column")]
+        while self.word(","):
+            names.append(self.name("a column"))
+        self.expect(")")
+        return tuple(names)
+
+    def sees_key(self) -> bool:
+        return self.sees("PRIMARY KEY") or self.sees("PRIMARY")
+
+    def take_key(self) -> bool:
+        """Takes PRIMARY KEY, if it is next; it may be one token or two."""
+        if self.word("PRIMARY"):
+            self.expect("KEY")
+            return True
+        return self.word("PRIMARY KEY")
+
     def column(self) -> str:
         """A column and its type, as the text of a schema."""
         if self.sees("WATERMARK"):
             remedy = "Write WITH (time = 'column', disorder = '2s') behind the columns."
             raise Refused(self.at(), "WATERMARK: the time of a source is an option.", remedy)
         name = self.name("the name of a column")
+        return f"{name.text} {self.column_type()}"
+
+    def column_type(self, *, in_table: bool = False) -> str:
+        """All up to the next column, or up to the PRIMARY KEY of a table."""
         start, depth = self.at(), 0
+        who = "a table" if in_table else "a source"
         while self._curr and (depth or not (self.sees(",") or self.sees(")"))):
+            if in_table and self.sees_key():
+                break
             if self._curr.text.upper().partition(" ")[0] in _CONSTRAINTS:
-                self.refuse_here("is not checked by a source", "Write the name of the column and its type only.")
+                self.refuse_here(f"is not checked by {who}", "Write the name of the column and its type only.")
             depth += self.sees("(") - self.sees(")")
             self._advance()
-        return f"{name.text} {self.sql[start : self._prev.end + 1] if start < self.at() else ''}"
+        return str(self.sql[start : self._prev.end + 1]) if start < self.at() else ""
 
     def options(self) -> tuple[Option, ...]:
         """``(name = value, …)`` behind WITH."""

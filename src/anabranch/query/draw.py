@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from anabranch.query import catalog, graph
-from anabranch.query.boxes import Arrow, Box, Diagram, Schema, title
-from anabranch.query.connectors import writer_key
+from anabranch.query.boxes import Arrow, Box, Diagram, Schema, Table, title
+from anabranch.query.connectors import without_password, writer_key
 from anabranch.query.schema import format_schema
 from anabranch.query.schemas import schemas
 
 
 def as_text(diagram: Diagram) -> str:
-    """One paragraph per box, in the order of flow: what it reads, what it does, what comes out."""
+    """One paragraph per box, in the order of flow: what it reads, what it does, what comes out; then the tables."""
     found = schemas(diagram)
     lines = [f"query {diagram.name}", ""]
     for box in _drawn(diagram):
@@ -24,6 +24,8 @@ def as_text(diagram: Diagram) -> str:
         lines.extend(f"  | {line}" for line in _parameters(box))
         lines.extend(f"  {line}" for line in _outputs(box, found))
         lines.append("")
+    for table in diagram.tables:
+        lines += [f"table {table.name}", *(f"  | {line}" for line in _place(table)), f"  {_columns(table.schema)}", ""]
     for output in diagram.outputs:
         to = "".join(f", to {writer_key(writer)}" for writer in output.to)
         lines.append(f"output {output.name} <- {output.input}{to}")
@@ -64,7 +66,23 @@ def _outputs(box: Box, found: dict[Arrow, Schema]) -> Iterator[str]:
     """The schema, once: all ports of a box have the same."""
     schema = found.get(Arrow(box.name))
     if schema is not None:
-        yield f"-> {format_schema(schema)}"
+        yield _columns(schema)
+
+
+def _columns(schema: Schema) -> str:
+    return f"-> {format_schema(schema)}"
+
+
+def _place(table: Table) -> Iterator[str]:
+    """Where the rows of a table are, and what tells them apart."""
+    if table.file is not None:
+        yield f"file {table.file}"
+    if table.database is not None:
+        yield f"database {without_password(table.database)}"
+        yield table.sql or ""
+    if table.rows is not None:
+        yield f"{len(table.rows):,} rows in the query"
+    yield f"key {', '.join(table.key)}"
 
 
 def _label(arrow: Arrow, diagram: Diagram, found: dict[Arrow, Schema]) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from anabranch.errors import AnabranchError, ConfigError
+from anabranch.query.boxes import Python
 from anabranch.query.builder import Query
 from anabranch.query.translate import sql
 
@@ -30,10 +31,22 @@ def load(path: str | Path) -> Query:
     if path.suffix.lower() not in loaders:
         raise ConfigError(f"{path} is not a query file.", remedy="Give a .py, .sql, .yaml or .yml file.")
     try:
-        return loaders[path.suffix.lower()](path)
+        query = loaders[path.suffix.lower()](path)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise ConfigError(f"{path} cannot be read: {reason}.", remedy="Check the path.") from error
+    query.directory = path.resolve().parent
+    if any(isinstance(box, Python) for box in query.diagram().boxes):
+        _search_beside(path)
+    return query
+
+
+def _search_beside(path: Path) -> None:
+    """Functions of Python boxes may lie beside the query. They are called as long as it runs, so the directory stays,
+    behind all others: it must not hide what is installed."""
+    directory = str(path.resolve().parent)
+    if directory not in sys.path:
+        sys.path.append(directory)
 
 
 def _load_yaml(path: Path) -> Query:

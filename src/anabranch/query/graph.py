@@ -2,14 +2,14 @@
 
 A *stage* is one Spark query. Every box that holds state (a Join, an Aggregate, a Dedup …) is the root of a stage of its
 own, so that a shared one is computed once and none delays the watermark of another; so is every Source or Union that an
-output hangs on. Filters, Maps and Drops above a root belong to it: several outputs of one root are split when the batch
-is logged. Filters, Maps, Drops and Unions below a root are part of it too, down to the sources and the internal streams
-of other roots.
+output hangs on. Steps (Filters, Maps, Drops and Lookups) above a root belong to it: several outputs of one root are
+split when the batch is logged. Steps and Unions below a root are part of it too, down to the sources and the internal
+streams of other roots.
 
 A deployment that places boxes on different nodes adds *cuts*: an arrow and a box that reads it on other nodes. A cut
-arrow becomes an internal stream, whatever box it comes from, and is a target of the stage that makes it. Where a
-Filter, Map or Drop reads a cut arrow, a stage begins there that is named after it: its root is the box that is read,
-as it is for a stage on a source, and the box itself is the first of the way to the targets.
+arrow becomes an internal stream, whatever box it comes from, and is a target of the stage that makes it. Where a step
+reads a cut arrow, a stage begins there that is named after it: its root is the box that is read, as it is for a stage
+on a source, and the box itself is the first of the way to the targets.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, St
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A stream that a stage writes: the Filters, Maps and Drops (box, port) from the root up to it, and its arrow."""
+    """A stream that a stage writes: the steps (box, port) from the root up to it, and its arrow."""
 
     stream: str
     path: tuple[tuple[str, int], ...]

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from anabranch.errors import ConfigError
 from anabranch.model.times import format_duration, parse_duration
-from anabranch.query.boxes import Arrow
+from anabranch.query.boxes import Arrow, Table, TableValue, table_rows
 from anabranch.query.connectors import Writer
 from anabranch.query.schema import format_schema, parse_schema
 from anabranch.query.specs import feed_from, feed_to_plain, writer_from, writer_to_plain
@@ -108,6 +108,12 @@ def _read_writers(value: object) -> tuple[Writer, ...]:
     return tuple(writer for writer in found if writer is not None)
 
 
+def _read_rows(value: object) -> tuple[tuple[TableValue, ...], ...]:
+    """Rows of a table, each a list of values; what they may be, ``table_checks`` says."""
+    rows = _expect(list, value, "Write a list of rows.")
+    return table_rows(_expect(list, row, "Write each row as a list: [DE, Germany].") for row in rows)
+
+
 TEXT: Final = Form(read=_read_text, write=str, empty="")
 TEXTS: Final = Form(read=_list_of(_read_text), write=list, empty=())
 NAMES: Final = Form(read=_list_of(_read_text, split=True), write=list, empty=())
@@ -120,6 +126,13 @@ ARROWS: Final = Form(read=_list_of(read_arrow, split=True), write=lambda arrows:
 SCHEMA: Final = Form(read=lambda value: parse_schema(_read_text(value)), write=format_schema, empty=())
 FEED: Final = Form(read=_read_feed, write=feed_to_plain, empty=None)
 WRITERS: Final = Form(read=_read_writers, write=lambda writers: [writer_to_plain(w) for w in writers], empty=())
+ROWS: Final = Form(read=_read_rows, write=lambda rows: [list(row) for row in rows], empty=())
+TABLE: Final = Form(
+    read=lambda value: Table(name=_read_text(value), schema=(), key=()),
+    write=lambda table: table.name,
+    empty=Table(name="", schema=(), key=()),
+)
+"""A table by its name; what it is stands beside the boxes."""
 LIST: Final = Form(read=lambda value: _expect(list, value, "Write a list."), write=list, empty=[])
 
 REQUIRED: Final = object()
@@ -150,3 +163,14 @@ class Key:
         if self.name in names or self.default_from:
             return False
         return self.default is REQUIRED or bool(self.unless and self.unless not in names)
+
+
+TABLE_KEYS: Final = (
+    Key(name="schema", form=SCHEMA),
+    Key(name="key", form=NAMES),
+    Key(name="file", form=TEXT, default=None),
+    Key(name="database", form=TEXT, default=None),
+    Key(name="sql", form=TEXT, default=None),
+    Key(name="rows", form=ROWS, default=None),
+)
+"""What a table has besides a name."""

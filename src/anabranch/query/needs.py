@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Map, Session, Union
+from anabranch.query.boxes import Aggregate, Arrow, Diagram, Drop, Filter, Lookup, Map, Python, Session, Union
 from anabranch.query.graph import Stage, read_as
 from anabranch.query.sql import Expression, parse_expression, parse_list
 
@@ -25,6 +25,10 @@ class Needs:
 
     def has(self, column: str) -> bool:
         return self.columns is None or column.lower() in self.columns
+
+    def without(self, columns: Iterable[str]) -> Needs:
+        gone = {column.lower() for column in columns}
+        return replace(self, columns=None if self.columns is None else self.columns - gone)
 
     def and_also(self, other: Needs) -> Needs:
         every = self.columns is None or other.columns is None
@@ -43,7 +47,7 @@ def needs(diagram: Diagram, stage: Stage) -> dict[str, Needs]:
         return dict.fromkeys(stage.inputs, EVERYTHING)
     found: dict[str, Needs] = {}
     wanted = _read([*map(parse_expression, root.by), *parse_list(root.columns)])
-    if isinstance(root, Session):  # which is known by its first tuple
+    if isinstance(root, Session) or root.emit_rows is not None:  # which are known by their tuples
         wanted = wanted.and_also(IDENTITY)
     _Following(diagram, stage, found).follow(root.input, wanted)
     return found
@@ -72,6 +76,11 @@ class _Following:
                 self.follow(box.input, wanted.and_also(IDENTITY))
             case Map() as box:
                 self.follow(box.input, replace(_read(parse_list(box.columns)), identity=wanted.identity))
+            case Python() as box:
+                read = Needs(frozenset(map(str.lower, box.reads)) if box.reads else None, identity=False)
+                self.follow(box.input, wanted.and_also(read))
+            case Lookup() as box:  # whose identities come of those below
+                self.follow(box.input, wanted.without(box.table.columns).and_also(_read([parse_expression(box.on)])))
             case Union() as box:  # whose inputs are compared column by column
                 for below in box.inputs:
                     self.follow(below, replace(EVERYTHING, identity=wanted.identity))

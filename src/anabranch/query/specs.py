@@ -39,6 +39,7 @@ from anabranch.query.connectors import (
     TableWriter,
     Values,
     Writer,
+    is_database,
 )
 from anabranch.query.problems import candidates
 
@@ -193,7 +194,7 @@ def _names(value: object) -> tuple[str, ...]:
 
 def _database(value: object) -> str:
     text = _text(value).strip()
-    if not re.match(r"(sqlite|duckdb):.|postgres(ql)?://.", text):
+    if not is_database(text):
         raise _wrong(value, "a database", "Write sqlite:PATH, duckdb:PATH or postgresql://HOST/DATABASE.")
     return text
 

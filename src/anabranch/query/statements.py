@@ -163,6 +163,16 @@ class CreateSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTable:
+    """A static table; ``key`` is what PRIMARY KEY names."""
+
+    name: Name
+    schema: str
+    key: tuple[Name, ...]
+    options: tuple[Option, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CreateView:
     name: Name
     query: Query
@@ -178,7 +188,7 @@ class CreateOutput:
     query: Query
 
 
-Statement = CreateSource | CreateView | CreateOutput
+Statement = CreateSource | CreateTable | CreateView | CreateOutput
 
 
 class Refused(Exception):

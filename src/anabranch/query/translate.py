@@ -12,7 +12,7 @@ that ``validate`` finds has its place, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -22,10 +22,12 @@ from anabranch.errors import ConfigError, Problem
 from anabranch.model.header import STIME
 from anabranch.model.times import format_duration
 from anabranch.query.bounds import Find, Gap, Times, gap, joined_times
+from anabranch.query.boxes import Table
 from anabranch.query.builder import Query, Stream
 from anabranch.query.dialect import parse
 from anabranch.query.grouping import Grouping
 from anabranch.query.problems import candidates
+from anabranch.query.readings import Reading, check_as_of, check_side, free_name, select_list
 from anabranch.query.schema import parse_schema
 from anabranch.query.scope import Reference, Scope, Side, aggregate_calls, bare, column_sql, references
 from anabranch.query.specs import feed_from, writer_from
@@ -33,6 +35,7 @@ from anabranch.query.sql import conjuncts, parse_expression
 from anabranch.query.statements import (
     CreateOutput,
     CreateSource,
+    CreateTable,
     CreateView,
     Distinct,
     Item,
@@ -53,31 +56,20 @@ from anabranch.query.statements import (
     place,
 )
 from anabranch.query.statements import Query as Tree
+from anabranch.query.table_joins import look_up
 
 T = TypeVar("T")
 
 RESULT: Final = "result"
 """The output of a SELECT that stands for itself."""
 _SOURCE_OPTIONS: Final = ("time", "disorder", "idle", "silence", "producers", "feed")
+_TABLE_OPTIONS: Final = ("file", "database", "sql")
 _OUTPUT_OPTIONS: Final = ("to",)
 
 
 def sql(text: str, *, name: str = "sql") -> Query:
     """The query that SQL statements describe, not validated yet: whatever is wrong with them ``validate`` tells."""
     return _Translation(text, name).run()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """A stream as a FROM clause sees it: its columns, and those that are its time.
-
-    ``window`` is one that no GROUP BY has closed yet.
-    """
-
-    stream: Stream
-    columns: tuple[str, ...]
-    times: Times = field(default_factory=Times)
-    window: Windowed | None = None
 
 
 class _Behind(Exception):
@@ -89,13 +81,15 @@ class _Translation:
         self._text: Final = text
         self._query: Final = Query(name)
         self._views: Final[dict[str, Reading | None]] = {}
+        self._tables: Final[dict[str, Table]] = {}
+        self._unread: Final[dict[str, Name]] = {}
         self._taken: set[str] = set()
         self._problems: Final[list[Problem]] = []
         self._before: set[str] = set()
 
     def run(self) -> Query:
         statements = parse(self._text)
-        named = (each.name for each in statements if isinstance(each, CreateSource | CreateView))
+        named = (each.name for each in statements if isinstance(each, CreateSource | CreateTable | CreateView))
         self._taken = {name.text.casefold() for name in named}
         for statement in statements:
             try:
@@ -109,6 +103,9 @@ class _Translation:
                 self._forget(statement)
         if not statements:
             self._note(Refused(0, "There is no statement.", "Write CREATE SOURCE … and SELECT … at least."))
+        for table in self._unread.values() if not self._problems else ():
+            message = f"Nothing reads the table {table.text!r}."
+            self._note(Refused(table.at, message, "Join it, or remove it.", code="unused-box"))
         if self._problems:
             self._query._untranslated = tuple(self._problems)
         return self._query
@@ -125,7 +122,7 @@ class _Translation:
         )
 
     def _forget(self, statement: Statement | Refused) -> None:
-        if isinstance(statement, CreateSource | CreateView):
+        if isinstance(statement, CreateSource | CreateTable | CreateView):
             self._views.setdefault(statement.name.text.casefold(), None)
 
     def _statement(self, statement: Statement) -> None:
@@ -134,6 +131,9 @@ class _Translation:
             case CreateSource():
                 self._new_name(statement.name)
                 self._views[statement.name.text.casefold()] = self._source(statement)
+            case CreateTable():
+                self._new_name(statement.name)
+                self._tables[statement.name.text.casefold()] = self._table(statement)
             case CreateView():
                 self._new_name(statement.name)
                 found = self._named(self._tree(statement.query, {}), statement.name.text)
@@ -142,7 +142,7 @@ class _Translation:
                 self._output(statement)
 
     def _new_name(self, name: Name) -> None:
-        if name.text.casefold() in self._views:
+        if name.text.casefold() in {*self._views, *self._tables}:
             raise Refused(name.at, f"{name.text!r} is there already.", "Choose another name.", code="duplicate-name")
 
     # --- sources and outputs ---------------------------------------------------------------------------------------
@@ -164,6 +164,20 @@ class _Translation:
         columns = tuple({column.name.lower(): column.name for column in parse_schema(statement.schema)}.values())
         times = Times({} if time is None else {_one_text(time).lower(): 0})
         return Reading(stream=stream, columns=columns, times=times)
+
+    def _table(self, statement: CreateTable) -> Table:
+        given = {name: _one_text(option) for name, option in _options(statement.options, _TABLE_OPTIONS).items()}
+        name = statement.name.text
+        if not given:
+            remedy = "Write WITH (file = 'x.csv') behind the columns."
+            raise Refused(statement.name.at, f"Nothing says where the rows of {name!r} are.", remedy, code="bad-table")
+        if not statement.key:
+            message = f"Nothing says which columns tell the rows of {name!r} apart."
+            remedy = "Write PRIMARY KEY behind a column, or PRIMARY KEY (a, b) behind all."
+            raise Refused(statement.name.at, message, remedy, code="bad-table")
+        self._query._places.setdefault(name, place(self._text, statement.name.at))
+        self._unread[name.casefold()] = statement.name
+        return self._query.table(name, statement.schema, key=[each.text for each in statement.key], **given)
 
     def _output(self, statement: CreateOutput) -> None:
         given = _options(statement.options, _OUTPUT_OPTIONS)
@@ -231,7 +245,7 @@ class _Translation:
                     times[name.lower()] = offset
         if made == _as_they_are(reading.columns):
             return reading
-        stream = self._at(reading.stream.map(_select_list(made)), select.at)
+        stream = self._at(reading.stream.map(select_list(made)), select.at)
         columns = tuple(name for name, _ in made)
         return Reading(stream=stream, columns=columns, times=replace(reading.times, columns=times))
 
@@ -240,13 +254,13 @@ class _Translation:
         stream = reading.stream
         at = select.group_at if select.group else select.at
         if grouping.computed:
-            stream = self._at(stream.map(_select_list([("", "*"), *grouping.computed])), at)
+            stream = self._at(stream.map(select_list([("", "*"), *grouping.computed])), at)
         stream = self._at(grouping.aggregate(stream), at)
         if select.having is not None:
             stream = self._at(stream.filter(grouping.condition(select.having)), select.having.at)
         made = grouping.items()
         if made != _as_they_are(grouping.columns):
-            stream = self._at(stream.map(_select_list(made)), select.at)
+            stream = self._at(stream.map(select_list(made)), select.at)
         return Reading(stream=stream, columns=tuple(name for name, _ in made), times=grouping.times())
 
     def _distinct(self, distinct: Distinct, reading: Reading) -> Reading:
@@ -269,7 +283,7 @@ class _Translation:
             stream = part.stream
             if [name.lower() for name in part.columns] != [name.lower() for name in first.columns]:
                 made = [(new, column_sql(old)) for old, new in zip(part.columns, first.columns, strict=True)]
-                stream = self._at(stream.map(_select_list(made)), tree.at)
+                stream = self._at(stream.map(select_list(made)), tree.at)
             streams.append(stream)
         stream = self._at(self._query.union(*streams), union.at)
         return Reading(stream=stream, columns=first.columns, times=_common_times(parts))
@@ -305,8 +319,11 @@ class _Translation:
         key = name.text.casefold()
         if key in local:
             return local[key]
+        if key in self._tables:
+            message = f"{name.text!r} is a table, which has no time: it can only be joined to a stream."
+            raise Refused(name.at, message, f"Write FROM a source or a view JOIN {name.text} ON ….")
         if key not in self._views:
-            remedy = candidates(name.text, [*local, *self._views]) or "Write CREATE SOURCE before it."
+            remedy = candidates(name.text, [*local, *self._views, *self._tables]) or "Write CREATE SOURCE before it."
             if key in self._taken:
                 remedy = "It comes later in the text: put it before this."
             raise Refused(name.at, f"There is no source or view {name.text!r}.", remedy, code="unknown-arrow")
@@ -324,11 +341,12 @@ class _Translation:
         local: Mapping[str, Reading],
         wanted: _Wanted,
     ) -> tuple[Reading, Scope]:
+        table = self._table_of(join.relation, local)
+        if table is not None:
+            return look_up(left, scope, join, table, self._at)
         right, name = self._relation(join.relation, local)
         self._refuse_window(right)
-        if any(side.name.lower() == name.lower() for side in scope.sides):
-            message = f"Two streams are called {name!r} here." if name else "A query in parentheses has no name."
-            raise Refused(join.relation.at, message, "Write AS and another name.", code="duplicate-name")
+        check_side(name, scope, join)
         original = right
         right, side = self._side(right, name, wanted, left.columns)
         both = Scope((*scope.sides, side))
@@ -349,10 +367,17 @@ class _Translation:
         times = joined_times(left.times, original.times, between, (same, made))
         return Reading(stream=self._at(stream, join.at), columns=columns, times=times), both
 
+    def _table_of(self, relation: Relation, local: Mapping[str, Reading]) -> Table | None:
+        """The table that a JOIN names, if it does."""
+        if not isinstance(relation, Named) or relation.name.text.casefold() in local:
+            return None
+        self._unread.pop(relation.name.text.casefold(), None)
+        return self._tables.get(relation.name.text.casefold())
+
     def _latest(self, join: Joined, left: Reading, right: Reading, both: Scope, original: Reading) -> Stream:
         """Each row of the left with the newest of the right; a condition that says just that is not repeated."""
         if join.as_of is not None:
-            _check_as_of(join.as_of, both, left)
+            check_as_of(join.as_of, both, left)
         on = None
         if join.on is not None:
             side = {made.lower(): shown for shown, made in both.sides[-1].columns.items()}
@@ -377,13 +402,13 @@ class _Translation:
         names = {each.lower() for each in taken}
         columns: dict[str, str] = {}
         for column in used:
-            columns[column] = _free(column, name, names)
+            columns[column] = free_name(column, name, names)
             names.add(columns[column].lower())
         side = Side(name, columns)
         made = tuple(columns.values())
         if made == reading.columns:
             return reading, side
-        mapped = reading.stream.map(_select_list([(new, column_sql(old)) for old, new in columns.items()]))
+        mapped = reading.stream.map(select_list([(new, column_sql(old)) for old, new in columns.items()]))
         return replace(reading, stream=self._at(mapped, wanted.at), columns=made), side
 
     def _refuse_window(self, reading: Reading) -> None:
@@ -434,16 +459,6 @@ def _refuse_structure(text: Text) -> None:
     if text.tree.find(exp.Window):
         remedy = "Write GROUP BY over TUMBLE, HOP, SESSION or COUNT."
         raise Refused(text.at, "OVER: there are no window functions.", remedy)
-
-
-def _check_as_of(text: Text, scope: Scope, left: Reading) -> None:
-    reference = bare(text)
-    made = None if reference is None else Scope(scope.sides[:-1]).resolve(reference)
-    if made is None or (made != STIME and left.times.of(made) != 0):
-        known = [name for name, us in left.times.columns.items() if us == 0]
-        remedy = f"Write {known[0]}." if known else "Write ASOF JOIN, which needs no time."
-        message = f"FOR SYSTEM_TIME AS OF {text.sql}: this is not the time of the left side."
-        raise Refused(text.at, message, remedy, code="bad-time-column")
 
 
 def _says_not_later(tree: exp.Expr, left: Times, right: Times, side: Mapping[str, str]) -> bool:
@@ -501,23 +516,6 @@ def _spelled(scope: Scope, reference: Reference | None) -> str:
 
 def _as_they_are(columns: Sequence[str]) -> list[tuple[str, str]]:
     return [(name, column_sql(name)) for name in columns]
-
-
-def _select_list(made: Sequence[tuple[str, str]]) -> str:
-    """Names and SQL as a select list; an empty name is none."""
-    return ", ".join(
-        each if name in ("", each) or each == column_sql(name) else f"{each} AS {column_sql(name)}"
-        for name, each in made
-    )
-
-
-def _free(column: str, side: str, taken: set[str]) -> str:
-    name = column
-    number = 1
-    while name.lower() in taken:
-        name = f"{side or 'other'}_{column}" if number == 1 else f"{side or 'other'}_{column}_{number}"
-        number += 1
-    return name
 
 
 def _named_like(columns: Sequence[str], part: Tree) -> Tree:

@@ -14,12 +14,12 @@ from anabranch.limits import ORIGINS, SCANS
 from anabranch.model.names import is_name
 from anabranch.query import catalog, graph
 from anabranch.query.boxes import Arrow, Box, Diagram, Maker, Schema, Source
+from anabranch.query.checks import NAME_REMEDY
 from anabranch.query.connector_checks import check_keys, check_writers
 from anabranch.query.keys import ARROW, ARROWS
 from anabranch.query.problems import Place, Report, candidates
 from anabranch.query.schemas import add_outputs, inputs_of
-
-_NAME_REMEDY = "Names begin with a letter and have letters, digits, _ and -, at most 64."
+from anabranch.query.table_checks import check_tables
 
 
 def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]:
@@ -32,6 +32,7 @@ def validate(diagram: Diagram, *, told: Collection[Place] = ()) -> list[Problem]
     _check_origins(diagram, report)
     _check_scans(diagram, report)
     check_writers(diagram, report)
+    check_tables(diagram, report)
     found: dict[Arrow, Schema] = {}
     for box in graph.order(diagram):
         catalog.kind(box).check(box, inputs_of(found, box), report)
@@ -49,7 +50,7 @@ def _as_declared(diagram: Diagram, problems: list[Problem]) -> list[Problem]:
 
 def _check_names(diagram: Diagram, report: Report) -> None:
     if not is_name(diagram.name):
-        report.add("bad-name", "", "query", f"The query cannot be called {diagram.name!r}.", _NAME_REMEDY)
+        report.add("bad-name", "", "query", f"The query cannot be called {diagram.name!r}.", NAME_REMEDY)
     sources = [("a source", source.name) for source in diagram.sources]
     boxes = [("a box", box.name) for box in diagram.boxes if not isinstance(box, Source)]
     outputs = [("an output", output.name) for output in diagram.outputs]
@@ -61,7 +62,7 @@ def _check_different(things: list[tuple[str, str]], report: Report) -> None:
     taken: dict[str, str] = {}
     for kind, name in things:
         if not is_name(name):
-            report.add("bad-name", name, "name", f"{kind.capitalize()} cannot be called {name!r}.", _NAME_REMEDY)
+            report.add("bad-name", name, "name", f"{kind.capitalize()} cannot be called {name!r}.", NAME_REMEDY)
         elif name.casefold() in taken:
             message = f"{kind.capitalize()} and {taken[name.casefold()]} are both called {name!r}."
             report.add("duplicate-name", name, "name", message, "Choose names that differ in more than case.")

@@ -102,6 +102,11 @@ class Flow:
             self._decide(keys[name.lower()], f"by {name}")
         return keys
 
+    def decided(self, names: Iterable[str], what: str) -> None:
+        """Something decides by columns of the first input that is no expression."""
+        for name in names:
+            self._decide(self.first.get(name, NONE), what)
+
     def decide_all(self, predicates: Iterable[str], columns: Columns) -> None:
         for sql in predicates:
             self._decide(self._carried(sql, columns), sql)

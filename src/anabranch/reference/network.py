@@ -9,9 +9,18 @@ from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.graph import order, origins, union_hashes
 from anabranch.reference.box import Columns, ReferenceBox
 from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox
+from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, WSortBox
-from anabranch.reference.steps import DropBox, FilterBox, MapBox, UnionBox
-from anabranch.reference.windows import AggregateBox, CountAggregateBox, SessionBox, SlideBox, TumbleBox, XSectionBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, PythonBox, UnionBox
+from anabranch.reference.windows import (
+    AggregateBox,
+    CountAggregateBox,
+    EarlyAggregateBox,
+    SessionBox,
+    SlideBox,
+    TumbleBox,
+    XSectionBox,
+)
 
 
 def make_boxes(diagram: Diagram) -> dict[str, ReferenceBox]:
@@ -36,14 +45,20 @@ def _make(diagram: Diagram, box: boxes.Box, columns: dict[str, Columns], scales:
             return FilterBox(box, below[0], reached[0])
         case boxes.Map():
             return MapBox(box, below[0], reached[0])
+        case boxes.Python():
+            return PythonBox(box, below[0], reached[0])
         case boxes.Drop():
             return DropBox(box, below[0], reached[0])
         case boxes.Union():
             return UnionBox(box, below[0], reached, hashes=union_hashes(diagram, box))
+        case boxes.Lookup():
+            return LookupBox(box, below[0], reached[0])
         case boxes.Join():
             return JoinBox(box, below[0], below[1], reached)
         case boxes.Aggregate(rows=int()):
             return CountAggregateBox(box, below[0], reached[0], scales)
+        case boxes.Aggregate(emit_rows=int()):
+            return EarlyAggregateBox(box, below[0], reached[0], scales)
         case boxes.Aggregate():
             return AggregateBox(box, below[0], reached[0], scales)
         case boxes.Session():

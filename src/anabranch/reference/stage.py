@@ -60,9 +60,17 @@ class StageReference:
             watermark_us=self._watermark_us,
         )
         self._late_promises = promises
-        read = [promises[arrow] for arrow in self._read]
-        self._watermark_us = min(time for promised in read for time in promised.values()) // 1_000 * 1_000
+        self._watermark_us = self.watermark_after(punctuations)
         return result
+
+    def watermark_after(self, punctuations: Mapping[str, Mapping[str, int]]) -> int:
+        """The watermark that the streams make which are read, when they promise this."""
+        read = [
+            punctuations.get(stream, {}).get(each, 0)
+            for arrow, stream in self._read.items()
+            for each in self._origins[arrow]
+        ]
+        return min(read) // 1_000 * 1_000
 
     @property
     def watermark_us(self) -> int:

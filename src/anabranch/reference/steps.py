@@ -1,12 +1,15 @@
-"""Filter, Map, Drop and Union: each tuple by itself."""
+"""Filter, Map, Python, Drop and Union: each tuple by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
+import pyarrow as pa
 from sqlglot import exp
 
+from anabranch.columns import arrow_schema
+from anabranch.functions import called, find
 from anabranch.model.identity import identity_hash
 from anabranch.query import boxes
 from anabranch.reference.box import Columns, Emitted, Promises, ReferenceBox, row_of, scope_of, spelling
@@ -63,6 +66,43 @@ class MapBox(ReferenceBox):
 
     def promises(self) -> Promises:
         return dict(self._promised[0])
+
+
+class PythonBox(ReferenceBox):
+    """The function is called for each tuple by itself: what it makes of one must not depend on those beside it."""
+
+    def __init__(self, box: boxes.Python, columns: Columns, origins: Iterable[str]) -> None:
+        super().__init__([origins])
+        spelled = {name.lower(): name for name in columns}
+        self._box = box
+        self._call = find(box.function).call
+        self._reads = [spelled[name.lower()] for name in box.reads] or list(columns)
+        self._read = arrow_schema((name, columns[name]) for name in self._reads)
+        self._makes = arrow_schema((column.name, column.type or "?") for column in box.columns)
+        self.columns = {**columns, **{column.name: column.type or "?" for column in box.columns}}
+
+    def process(self, port: int, tuples: Sequence[Tuple]) -> Emitted:
+        self._check_promises(port, tuples)
+        return {0: [self._extended(each) for each in tuples]}
+
+    def _extended(self, each: Tuple) -> Tuple:
+        batch = pa.record_batch([pa.array([each.values[name]], type_) for name, type_ in self._types()], self._read)
+        made = called(self._box.name, self._box.function, self._call, batch, self._makes)
+        values = {field.name: _plain(column) for field, column in zip(self._makes, made, strict=True)}
+        return Tuple(origin=each.origin, stime=each.stime, tid=each.tid, values={**each.values, **values})
+
+    def _types(self) -> list[tuple[str, pa.DataType]]:
+        return list(zip(self._read.names, self._read.types, strict=True))
+
+    def promises(self) -> Promises:
+        return dict(self._promised[0])
+
+
+def _plain(column: pa.Array) -> object:
+    """The one value of a column: times in microseconds, dates in days."""
+    if pa.types.is_timestamp(column.type):
+        return column.cast(pa.int64())[0].as_py()
+    return (column.cast(pa.int32()) if pa.types.is_date32(column.type) else column)[0].as_py()
 
 
 class DropBox(ReferenceBox):

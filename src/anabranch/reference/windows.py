@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from anabranch.errors import check
 from anabranch.model.identity import Part, identity_hash
@@ -35,6 +36,11 @@ class Summaries:
         """The tuple of a window, whose identity is that of its group and what ``window`` says of it."""
         return self.named(kind, group, [*self.groups.parts(group), *window], stime, tuples)
 
+    def early(self, group: Group, tuples: Sequence[Tuple]) -> Tuple:
+        """The tuple of a window of tuples, or of another one as far as it has come: known by its first and its last."""
+        ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
+        return self.summary("count", group, ends, tuples[-1].stime, tuples)
+
     def named(self, kind: str, group: Group, identity: Sequence[Part], stime: int, tuples: Sequence[Tuple]) -> Tuple:
         """The tuple of a window, whose identity is made of these parts."""
         keys = self.groups.columns(group)
@@ -45,6 +51,11 @@ class Summaries:
             tid=identity_hash(kind, self._name, identity),
             values={**keys, **{name: made.of(row) for name, made in self._made.items()}},
         )
+
+
+def shows_early(box: boxes.Early, tuples: Sequence[Tuple]) -> bool:
+    """Whether a window under way has a result now."""
+    return box.emit_rows is not None and len(tuples) % box.emit_rows == 0
 
 
 class AggregateBox(ReferenceBox):
@@ -96,6 +107,39 @@ class AggregateBox(ReferenceBox):
         return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
 
 
+class EarlyAggregateBox(OrderedBox):
+    """Windows of time that do not overlap, and have results after every so many of their tuples, too."""
+
+    def __init__(
+        self, box: boxes.Aggregate, columns: Columns, origins: Iterable[str], scales: Mapping[str, int] = NO_SCALES
+    ) -> None:
+        super().__init__([origins])
+        self._summaries = Summaries(box, columns, scales)
+        self.columns = self._summaries.columns
+        self._box = box
+        self._open: dict[Group, list[Tuple]] = {}
+
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
+        group = self._summaries.groups.of(each)
+        tuples = self._open.setdefault(group, [])
+        tuples.append(each)
+        if shows_early(self._box, tuples):
+            yield self._summaries.early(group, tuples)
+
+    def _reach(self, time_us: int) -> Iterator[Tuple]:
+        size, _ = self._box.time_window
+        for group, tuples in list(self._open.items()):
+            start = tuples[0].stime // size * size
+            if start + size <= time_us:
+                del self._open[group]
+                parts: list[Part] = [("bigint", start), ("bigint", start + size)]
+                yield self._summaries.summary("window", group, parts, start + size, tuples)
+
+    def promises(self) -> Promises:
+        """The next result has the time of a tuple that is not taken yet, or of an end that has not come."""
+        return {self._box.name: self.watermark_us}
+
+
 class CountAggregateBox(OrderedBox):
     """Figure 4: collect each group's tuples until all before them are known, then count them in canonical order."""
 
@@ -119,8 +163,9 @@ class CountAggregateBox(OrderedBox):
         for first in range(max(0, -((size - 1 - number) // every)) * every, number + 1, every):
             windows.setdefault(first, []).append(each)
         if len(windows.get(number - size + 1, ())) == size:
-            tuples = windows.pop(number - size + 1)
-            yield self._summary(group, tuples, tuples[-1].stime)
+            yield self._summaries.early(group, windows.pop(number - size + 1))
+        elif shows_early(self._box, tuples := next(iter(windows.values()))):
+            yield self._summaries.early(group, tuples)
 
     def _reach(self, time_us: int) -> Iterator[Tuple]:
         """Put out the windows that last too long; the next tuple of their group begins another."""
@@ -132,11 +177,7 @@ class CountAggregateBox(OrderedBox):
                 if end <= time_us:
                     del windows[first]
                     self._counts[group] = 0
-                    yield self._summary(group, tuples, end)
-
-    def _summary(self, group: Group, tuples: Sequence[Tuple], stime: int) -> Tuple:
-        ends = [*tuples[0].identity_parts, *tuples[-1].identity_parts]
-        return self._summaries.summary("count", group, ends, stime, tuples)
+                    yield replace(self._summaries.early(group, tuples), stime=end)
 
     def promises(self) -> Promises:
         """Every tuple before the watermark is counted, so the next window ends with one at or after it, or later."""
@@ -155,9 +196,12 @@ class SessionBox(OrderedBox):
         self._box = box
         self._open: dict[Group, list[Tuple]] = {}
 
-    def _take(self, port: int, each: Tuple) -> Iterable[Tuple]:
-        self._open.setdefault(self._summaries.groups.of(each), []).append(each)
-        return ()
+    def _take(self, port: int, each: Tuple) -> Iterator[Tuple]:
+        group = self._summaries.groups.of(each)
+        tuples = self._open.setdefault(group, [])
+        tuples.append(each)
+        if shows_early(self._box, tuples):
+            yield self._summaries.early(group, tuples)
 
     def _reach(self, time_us: int) -> Iterator[Tuple]:
         ends = {group: tuples[-1].stime + self._box.gap_us for group, tuples in self._open.items()}
@@ -167,8 +211,10 @@ class SessionBox(OrderedBox):
                 yield self._summaries.summary("session", group, tuples[0].identity_parts, end, tuples)
 
     def promises(self) -> Promises:
-        """Every session whose gap ends at the watermark is out, so the next one ends later."""
-        return {self._box.name: self.watermark_us + 1 if self.watermark_us else 0}
+        """Every session whose gap ends at the watermark is out, so the next one ends later; a result before the end has
+        the time of a tuple."""
+        after = 1 if self._box.emit_rows is None and self.watermark_us else 0
+        return {self._box.name: self.watermark_us + after}
 
 
 class TumbleBox(OrderedBox):
@@ -188,6 +234,8 @@ class TumbleBox(OrderedBox):
         if self._run and value(self._run[0]) != value(each):
             yield self._close(each.stime)
         self._run.append(each)
+        if shows_early(self._box, self._run):
+            yield self._summaries.early(value(each), self._run)
 
     def _reach(self, time_us: int) -> Iterator[Tuple]:
         if self._run and self._box.timeout_us is not None:
@@ -239,8 +287,9 @@ class SlideBox(OrderedBox):
         tuples = self._tuples[group]
         if self._box.rows is not None:
             last = tuples[-self._box.rows :]
-        else:
-            last = [each for each in tuples if each.stime > stime - (self._box.window_us or 0)]
+        else:  # a moment is after its window, a tuple is in it
+            first = stime - (self._box.window_us or 0) + (self._box.every_us is None)
+            last = [each for each in tuples if each.stime >= first]
         return self._summaries.named("slide", group, identity, stime, last)
 
     def promises(self) -> Promises:

@@ -73,6 +73,14 @@ class Engine:
         return result
 
     @property
+    def watermark_us(self) -> int:
+        """What the last batch ran with."""
+        return self._used_us
+
+    def watermark_after(self, promises: Mapping[str, Punctuations]) -> int:
+        return self._reference.watermark_after(promises)
+
+    @property
     def has_unused_watermark(self) -> bool:
         """Whether a batch without rows would still do something."""
         return self._heard_us > self._used_us

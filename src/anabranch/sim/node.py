@@ -39,7 +39,7 @@ class Node:
         self._reading = Reading(self.process, role, protocol, self._slowest, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
         self._entering = Entering(self.process, role, protocol, self._slowest, on_hole=self._serving.end)
-        self._working = Working(self.process, role)
+        self._working = Working(self.process, role, protocol)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self._open)
         self.process.on_commit = self._serving.feed
         network.attach(name, self._receive, self._lost)

@@ -10,6 +10,7 @@ from anabranch.core.elections import Elections
 from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.lane_state import LaneRules
+from anabranch.core.passing import Passing
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
@@ -103,6 +104,7 @@ class Protocol:
     lane: type[SharedLane[say.Pushed]] = SharedLane
     elections: type[Elections] = Elections
     horizon: type[Horizon] = Horizon
+    passing: type[Passing] = Passing
     passes_slowest: bool = True
     """Whether a node passes on how far the slowest origin is for those that read it."""
     keeps_clients: bool = True

@@ -1,7 +1,8 @@
 """One run: a query in two replicated layers, entry points, producers, a client, faults, and everything checked.
 
-The diagram has what is hard about racing: two sources, one of them with two lanes that fall silent in turn, a Join
-whose replicas emit in other orders, and windows above it that close by punctuation.
+The query has what is hard about racing: two sources, one of them with two lanes that fall silent in turn, a Join
+whose replicas emit in other orders, and windows above it that close by punctuation; or other boxes in their places,
+also those that depend on the order of tuples (``diagrams``).
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from random import Random
 from typing import Any, Final
 
@@ -19,7 +19,6 @@ from anabranch.core.lane_state import LaneRules
 from anabranch.model.names import internal_stream
 from anabranch.model.times import CLOSED_US
 from anabranch.query.boxes import Arrow, Diagram
-from anabranch.query.builder import Query
 from anabranch.query.graph import origins, stages
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
@@ -33,6 +32,7 @@ from anabranch.sim.checkers.steady import Steady
 from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
+from anabranch.sim.diagrams import HOLDING_BACK, PAIRINGS, SUMMINGS, held_back_us, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
@@ -77,15 +77,23 @@ class Setting:
     """Whether the entry points number the lane of ``right``, for plain clients."""
     fed: bool = False
     """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
+    first: str = "join"
+    second: str = "aggregate"
+    """The boxes that the replicas compute: ``diagrams`` has them."""
 
     @classmethod
     def drawn(cls, seed: int) -> Setting:
-        """Each drawn apart, so that one more changes nothing of the others."""
+        """Each drawn apart, so that one more changes nothing of the others. A box that holds its promises back goes
+        without a horizon: no lane would ever be the slowest, and all could wait."""
+        first = Random(f"the first box of {seed}").choice((*PAIRINGS, "join", "join"))
+        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
         return cls(
             lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
-            horizon_us=Random(f"the horizon of {seed}").choice(HORIZONS_US),
+            horizon_us=None if first in HOLDING_BACK else horizon_us,
             owned=Random(f"the owner of {seed}").choice((False, True)),
             fed=Random(f"the feeds of {seed}").choice((False, True)),
+            first=first,
+            second=Random(f"the second box of {seed}").choice((*SUMMINGS, *["aggregate"] * 3)),
         )
 
 
@@ -116,17 +124,6 @@ class Report:
     @property
     def faults(self) -> Counter[str]:
         return Counter(str(trouble.fault) for trouble in self.troubles)
-
-
-@lru_cache(maxsize=1)
-def diagram() -> Diagram:
-    query = Query("simulated")
-    left = query.source("left", "k int, x int, at timestamp", time="at", producers=("p", "q"))
-    right = query.source("right", "k2 int, y int, since timestamp", time="since", disorder="1s")
-    pairs = left.filter("x >= 0", name="wanted").join(right, on="k = k2", within="2s", name="pairs")
-    query.output("pairs_out", pairs.map("k, x, y", name="short"))
-    query.output("sums", pairs.aggregate("count(*) AS n, sum(y) AS total", by="k", window="4s", name="totals"))
-    return query.checked()
 
 
 def simulate(
@@ -172,7 +169,9 @@ class _Run:
         limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
         self._owned = (OWNED,) if setting.owned else ()
         self._fed = FED if setting.fed else ()
-        roles = _roles(limit, lane_limit, horizon_us, self._owned)
+        self._diagram = simulated(setting.first, setting.second)
+        self._world.tell("run", f"a {setting.first} and a {setting.second} behind it")
+        roles = _roles(self._diagram, limit, lane_limit, horizon_us, self._owned)
         self._agreement = Agreement()
         watchers: list[Watcher] = [
             self._agreement,
@@ -248,7 +247,7 @@ class _Run:
         """Of what was released so far."""
         entries = sum(map(len, self._agreement.released.values()))
         if self._known is None or self._known[0] != entries:
-            self._known = entries, Truth.of(diagram(), self._agreement.released)
+            self._known = entries, Truth.of(self._diagram, self._agreement.released)
         return self._known[1]
 
     def _judge(self) -> None:
@@ -281,11 +280,13 @@ class _Run:
     def _probe(self) -> None:
         released = self._agreement.released
         entered = min((released[lane][-1].promise_us if released.get(lane) else 0) for lane in LANES)
-        promised = self._nodes[CLIENT].process.disk.tapes["sums"].promises.get("totals", 0)
+        client = self._nodes[CLIENT]
+        promises = client.process.disk.tapes["sums"].promises
+        promised = min(promises.get(origin, 0) for origin in client.role.origins["sums"])
         probe = Probe(
             at_us=self._world.now_us,
             lives=self._path_lives(),
-            entered_us=entered // MS * MS,
+            entered_us=(entered - held_back_us(self._diagram)) // MS * MS,
             came_out_us=promised,
         )
         self._probes.append(probe)
@@ -507,9 +508,10 @@ def _operator(origin: str) -> str:
     return f"operator of {origin}"
 
 
-def _roles(limit: int, lane_limit: int, horizon_us: int | None, owned: tuple[str, ...]) -> dict[str, Role]:
+def _roles(
+    query: Diagram, limit: int, lane_limit: int, horizon_us: int | None, owned: tuple[str, ...]
+) -> dict[str, Role]:
     """Who runs what, with logs and lanes of these limits, and lanes that stay together."""
-    query = diagram()
     by_name = {stage.name: stage for stage in stages(query)}
     joined = internal_stream("pairs")
     boxes = {"left": "left", "right": "right", joined: "pairs", "pairs_out": "pairs", "sums": "totals"}

@@ -7,13 +7,14 @@ from typing import Final
 
 from anabranch.core import readers as logs
 from anabranch.core.ledger import Decision, decide
+from anabranch.core.passing import raised
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.query.graph import Stage
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.engine import Checkpoint, Engine, Plan
 from anabranch.sim.process import Apply, Process
-from anabranch.sim.role import Disk, Role, stage_reader
+from anabranch.sim.role import Disk, Protocol, Role, stage_reader
 
 LOCAL: Final = "local"
 """The life of a stage as the reader of its node's own logs: it never loses its place alone."""
@@ -21,9 +22,10 @@ BATCH_TUPLES: Final = 12
 
 
 class Working:
-    def __init__(self, process: Process, role: Role) -> None:
+    def __init__(self, process: Process, role: Role, protocol: Protocol) -> None:
         self._process = process
         self._role = role
+        self._passing = {stage.name: protocol.passing(role.diagram, stage) for stage in role.stages}
         self._engines: dict[str, Engine] = {}
         self._busy: dict[str, bool] = {}
 
@@ -55,6 +57,11 @@ class Working:
             plan = self._plan(stage, checkpoint)
             if plan is None:
                 return
+            passed = self._passed_on(stage, plan)
+            if passed is not None:
+                self._step(stage, passed, lambda: self._work(stage))
+                self._wake_readers(stage)
+                return
             checkpoint = replace(checkpoint, planned=plan)
             self._step(stage, self._process.memory.with_checkpoint(stage.name, checkpoint), lambda: self._run(stage))
         else:
@@ -83,6 +90,21 @@ class Working:
             return None
         return Plan(ranges=ranges, tuples=tuples, promises=promises)
 
+    def _passed_on(self, stage: Stage, plan: Plan) -> Disk | None:
+        """The disk when boundaries are passed on, if they can be without a batch and that promises anything new. A
+        batch reads them later."""
+        engine, before = self._engines[stage.name], self._process.memory
+        rows = sum(len(tuples) for tuples in plan.tuples.values())
+        before_us, now_us = engine.watermark_us, engine.watermark_after(plan.promises)
+        promised = self._passing[stage.name].promised(plan.promises, rows=rows, before_us=before_us, now_us=now_us)
+        if promised is None:
+            return None
+        disk = before
+        for target in stage.targets:
+            tape = disk.tapes[target.stream]
+            disk = disk.with_tape(tape.append((), raised(tape.promises, promised)))
+        return None if disk is before else disk
+
     def _promises_read(self, checkpoint: Checkpoint, stream: str) -> Punctuations:
         return checkpoint.done[-1].promises[stream] if checkpoint.done else {}
 
@@ -93,11 +115,15 @@ class Working:
         disk = self._process.memory
         if decide(stage.name, checkpoint.logged, checkpoint.batch) is Decision.APPEND:
             for target in stage.targets:
-                made = disk.tapes[target.stream].append(result.emitted[target.stream], result.punctuations)
+                tape = disk.tapes[target.stream]
+                made = tape.append(result.emitted[target.stream], raised(tape.promises, result.punctuations))
                 disk = disk.with_tape(made)
             logged = replace(checkpoint, logged=checkpoint.batch)
             disk = disk.with_checkpoint(stage.name, logged)
         self._step(stage, disk, lambda: self._commit(stage))
+        self._wake_readers(stage)
+
+    def _wake_readers(self, stage: Stage) -> None:
         for target in stage.targets:
             self.wake(target.stream)
 

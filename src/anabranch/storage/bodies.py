@@ -35,7 +35,7 @@ class Bodies:
         self.directory: Final = store.with_name(store.name + "-bodies")
         self._unsettled = False
 
-    def write(self, body: pa.Buffer) -> str:
+    def write(self, body: bytes | memoryview | pa.Buffer) -> str:
         """Writes and syncs the body; the name it has from now on. ``settle`` must follow before the commit."""
         name = secrets.token_hex(12)
         try:

@@ -16,7 +16,7 @@ from anabranch.storage.connection import Connect, one_row
 from anabranch.syncing import sync
 
 APPLICATION_ID: Final = 0x414E4142  # "ANAB"
-FORMAT: Final = 5
+FORMAT: Final = 6
 PAGE_BYTES: Final = 16 << 10
 
 SCHEMA: Final = (

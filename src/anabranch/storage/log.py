@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -21,7 +21,7 @@ from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
 from anabranch.storage.state import LogSpec, LogState, Mark, Published, find_mark, find_punctuations
 
-__all__ = ["Log", "LogSpec", "Segment"]
+__all__ = ["End", "Log", "LogSpec", "Segment"]
 
 Found = TypeVar("Found")
 
@@ -55,6 +55,14 @@ class Segment:
         return None if self.body is None else codec.decode_rows(self.body, self.schema)
 
 
+class End(NamedTuple):
+    """Where a log ends at one moment, and what it promises there."""
+
+    seq: int
+    last_id: int
+    punctuations: Mapping[str, int]
+
+
 class Log:
     """The reading side of one log. Any thread may use it."""
 
@@ -74,6 +82,10 @@ class Log:
 
     def end_seq(self) -> int:
         return self._state.end.seq
+
+    def end(self) -> End:
+        state = self._state
+        return End(state.end.seq, state.end.id, state.punctuations)
 
     def first_seq(self) -> int:
         """The first segment still held, or the next to come when none is."""
@@ -118,8 +130,9 @@ class Log:
     def latest_seq(self, after_seq: int, max_rows: int) -> int:
         """The furthest segment with no more than ``max_rows`` rows after ``after_seq``; but at least one segment."""
         state = self._state
-        if after_seq == state.end.seq:
-            return after_seq
+        held = state.end.id - state.trimmed.id
+        if after_seq == state.end.seq or (held <= max_rows and state.trimmed.seq <= after_seq <= state.end.seq):
+            return state.end.seq
         start = self._mark(after_seq)
         with self._pool.connection() as connection:
             furthest = one_row(
@@ -131,6 +144,9 @@ class Log:
 
     def rows_between(self, after_seq: int, to_seq: int) -> int:
         return self._mark(to_seq).id - self._mark(after_seq).id
+
+    def rows_held(self) -> int:
+        return self._state.end.id - self._state.trimmed.id
 
     def id_at(self, seq: int) -> int:
         """The last row up to this segment."""

@@ -19,6 +19,7 @@ from anabranch.errors import Overloaded, StreamNotFound, check
 from anabranch.limits import READERS
 from anabranch.storage import codec
 from anabranch.storage.bodies import Bodies
+from anabranch.storage.codec import EncodedRows
 from anabranch.storage.connection import Connection, one_row
 from anabranch.storage.state import (
     LogSpec,
@@ -56,6 +57,18 @@ class Appended:
     @property
     def segments(self) -> int:
         return self.last_seq - self.first_seq + 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """What a new segment holds, with the largest stream time of each origin in it."""
+
+    body: bytes | memoryview | pa.Buffer | None
+    count: int
+    tops: Mapping[str, int]
+
+
+_NO_ROWS: Final = _Body(None, 0, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +120,40 @@ class Transaction:
         Without rows and news nothing is appended, unless ``force`` asks for a segment that repeats what is known.
         """
         before = self._state(log)
-        raised = raise_punctuations(before, punctuations)
         batches = codec.split(rows, before.stored_schema)
         for batch in batches:
             codec.check_rows(batch, before.punctuations, before.spec.origins)
-        state = before
-        for batch in batches[:-1]:
-            state = self._add_segment(state, batch, before.punctuations, now_us)
-        if batches or force or raised != before.punctuations:
-            state = self._add_segment(state, batches[-1] if batches else None, raised, now_us)
+        origins = before.spec.origins
+        found = [
+            _Body(codec.encode_rows(batch), batch.num_rows, codec.largest_times(batch, origins)) for batch in batches
+        ]
+        return self._append(before, found, punctuations, now_us=now_us, force=force)
+
+    def append_encoded(
+        self, log: str, rows: Sequence[EncodedRows], punctuations: Mapping[str, int], *, now_us: int
+    ) -> Appended:
+        """The same for rows that are encoded already, each the body of a segment."""
+        before = self._state(log)
+        for each in rows:
+            codec.check_encoded(each, before.punctuations, before.codes)
+        found = [_Body(each.body, each.count, {each.origin: each.highest_us}) for each in rows]
+        return self._append(before, found, punctuations, now_us=now_us)
+
+    def _append(
+        self,
+        before: LogState,
+        bodies: Sequence[_Body],
+        punctuations: Mapping[str, int],
+        *,
+        now_us: int,
+        force: bool = False,
+    ) -> Appended:
+        raised = raise_punctuations(before, punctuations)
+        state, log = before, before.spec.name
+        for body in bodies[:-1]:
+            state = self._add_segment(state, body, before.punctuations, now_us)
+        if bodies or force or raised != before.punctuations:
+            state = self._add_segment(state, bodies[-1] if bodies else _NO_ROWS, raised, now_us)
         self._states[log] = state
         return Appended(
             log=log,
@@ -368,25 +406,23 @@ class Transaction:
             codes={origin: code for code, origin in enumerate(spec.origins)},
         )
 
-    def _add_segment(
-        self, state: LogState, rows: pa.RecordBatch | None, punctuations: Mapping[str, int], now_us: int
-    ) -> LogState:
+    def _add_segment(self, state: LogState, rows: _Body, punctuations: Mapping[str, int], now_us: int) -> LogState:
         known = codec.encode_punctuations(punctuations, state.codes)
-        tops = codec.encode_punctuations(codec.largest_times(rows, state.spec.origins), state.codes)
-        body = codec.encode_rows(rows) if rows is not None else None
-        count = rows.num_rows if rows is not None else 0
-        size = SEGMENT_OVERHEAD_BYTES + len(known) + (body.size if body is not None else 0)
-        end = Mark(state.end.seq + 1, state.end.id + count, state.end.bytes + size)
+        tops = codec.encode_punctuations(rows.tops, state.codes)
+        body = rows.body
+        body_bytes = len(body) if body is not None else 0
+        size = SEGMENT_OVERHEAD_BYTES + len(known) + body_bytes
+        end = Mark(state.end.seq + 1, state.end.id + rows.count, state.end.bytes + size)
         file = None
-        if body is not None and body.size >= self._bodies.large_bytes:
+        if body is not None and body_bytes >= self._bodies.large_bytes:
             file = self._bodies.write(body)
             self.written.append(file)
         self._execute(
             "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, tops, file, "
             "file_bytes, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
-                *(state.number, end.seq, count, end.id, end.bytes, now_us, known, tops),
-                *((None, None, body) if file is None or body is None else (file, body.size, None)),
+                *(state.number, end.seq, rows.count, end.id, end.bytes, now_us, known, tops),
+                *((None, None, body) if file is None else (file, body_bytes, None)),
             ),
         )
-        return replace(state, end=end, punctuations=punctuations)
+        return state.grown(end, punctuations)

@@ -63,6 +63,9 @@ FLUSH_FRAMES: Final = 64
 """Frames are sent together up to here: a live stream consists of small segments, and a call for each would cost more
 than their bytes."""
 
+RECEIVE_BYTES: Final = 16 << 10
+"""What is received at once, when less is needed: the frames of a small batch are one call."""
+
 SEND_BUFFER_BYTES: Final = 1 << 20
 _ACCEPT_AGAIN_S: Final = 0.1
 
@@ -310,7 +313,7 @@ class _Frames:
     """One connection. What is added is sent when it is enough, or at a flush.
 
     The kernel ends its waits, not Python: a message of megabytes is one call then, and the interpreter is not needed
-    again for each piece that the reader has taken.
+    again for each piece that the reader has taken. Small frames come several at a time.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -318,6 +321,8 @@ class _Frames:
         self._wait_at_most(socket.SO_SNDTIMEO, limits.SPARK_STALL_S)
         self._waiting: list[memoryview] = []
         self._bytes = 0
+        self._come = b""
+        """What has come and was not asked for yet."""
 
     def receive(self, kind: bytes, most: int, wait_s: float) -> bytes | None:
         """The body of the next frame, which must be of this kind; None if none comes. One that is too large, or no
@@ -369,17 +374,28 @@ class _Frames:
 
     def _read(self, count: int, deadline: float) -> bytearray | None:
         body = bytearray(count)
-        left = memoryview(body)
+        left = self._take(memoryview(body))
         while left:
             try:
                 self._wait_at_most(socket.SO_RCVTIMEO, deadline - time.monotonic())
-                read = self._connection.recv_into(left)
+                if len(left) >= RECEIVE_BYTES:
+                    read = self._connection.recv_into(left)
+                    left = left[read:]
+                else:
+                    self._come = self._connection.recv(RECEIVE_BYTES)
+                    read = len(self._come)
+                    left = self._take(left)
             except OSError as error:
                 raise _Gone from error
             if not read:
                 return None
-            left = left[read:]
         return body
+
+    def _take(self, wanted: memoryview) -> memoryview:
+        """Of what has come; returns the rest that is wanted."""
+        count = min(len(wanted), len(self._come))
+        wanted[:count], self._come = self._come[:count], self._come[count:]
+        return wanted[count:]
 
     def _wait_at_most(self, what: int, seconds: float) -> None:
         micros = max(1, round(seconds * 1_000_000))  # none at all would be for ever

@@ -8,10 +8,11 @@ entries of the lanes, which hold rows, follow as bytes, in the form in which bot
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Final, Protocol
+from types import NoneType
+from typing import Any, Final, Protocol
 
 from anabranch.core import shared_lane as lanes
 from anabranch.core.roll_call import Met, Roll
@@ -24,6 +25,7 @@ LETTERS: Final = b"lanes"
 _SIZE: Final = struct.Struct("<I")
 
 Message = lanes.Message[bytes]
+_Plain = tuple[Any, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +66,7 @@ def letter(sender: str, messages: Sequence[AboutLane]) -> bytes:
     """How long what is said is, what is said, and the entries of all messages, in order."""
     bodies = [body for each in messages for body in _bodies(each.message)]
     said = wire.encode(
-        {"sender": sender, "messages": [_plain(each) for each in messages], "sizes": [len(body) for body in bodies]}
+        {"sender": sender, "messages": [_plain(each) for each in messages], "sizes": list(map(len, bodies))}
     )
     return b"".join((_SIZE.pack(len(said)), said, *bodies))
 
@@ -72,7 +74,7 @@ def letter(sender: str, messages: Sequence[AboutLane]) -> bytes:
 def letter_of(data: bytes) -> tuple[str, list[AboutLane]]:
     message, bodies = _opened(data)
     found = iter(bodies)
-    return wire.text(message, "sender"), [_about(plain, found) for plain in _list(message, "messages")]
+    return wire.text(message, "sender"), [_about(plain, found) for plain in _list(message, "messages", list)]
 
 
 def _opened(data: bytes) -> tuple[wire.Message, list[bytes]]:
@@ -82,10 +84,10 @@ def _opened(data: bytes) -> tuple[wire.Message, list[bytes]]:
     at = _SIZE.size + size
     message = wire.decode(data[_SIZE.size : at])
     bodies: list[bytes] = []
-    for each in _numbers(message, "sizes"):
+    for each in _list(message, "sizes", int):
         bodies.append(data[at : at + max(each, 0)])
         at += len(bodies[-1])
-    if at != len(data) or [len(body) for body in bodies] != message["sizes"]:
+    if at != len(data) or list(map(len, bodies)) != message["sizes"]:
         raise ConfigError(
             f"A letter of {len(data):,} bytes does not hold what it says.", remedy="Run the same version on all nodes."
         )
@@ -97,7 +99,7 @@ def answers_message(messages: Sequence[AboutLane]) -> wire.Message:
 
 
 def answers_of(message: wire.Message) -> list[AboutLane]:
-    return [_about(plain, iter(())) for plain in _list(message, "messages")]
+    return [_about(plain, iter(())) for plain in _list(message, "messages", list)]
 
 
 def _bodies(message: Message) -> list[bytes]:
@@ -107,104 +109,82 @@ def _bodies(message: Message) -> list[bytes]:
     return [*base, *message.entries]
 
 
-def _plain(about: AboutLane) -> wire.Message:
+def _plain(about: AboutLane) -> _Plain:
+    """What is said, about which lane, by whom, in which term and with which lives; and the rest by its kind."""
     said = about.message
-    plain: wire.Message = {
-        "source": about.source,
-        "lane": about.lane,
-        "says": _NAMES[type(said)],
-        "sender": said.sender,
-        "term": said.term,
-        "lives": dict(said.lives),
-    }
+    begins = about.source, about.lane, said.sender, said.term, said.lives
     match said:
-        case lanes.VoteAsked():
-            return plain | {"last": list(said.last), "trial": said.trial, "takes_over": said.takes_over}
-        case lanes.VoteAnswered():
-            return plain | {"agreed": said.agreed, "tried": said.tried}
-        case lanes.StoreAnswered():
-            facts = {"agreed": said.agreed, "stored": said.stored, "released": said.released, "learns": said.learns}
-            return plain | facts
-        case lanes.TeachAsked():
-            return plain
         case lanes.StoreAsked():
-            return plain | {
-                "after": said.after,
-                "began_with": said.began_with,
-                "entries": len(said.entries),
-                "released": said.released,
-                "counts": said.counts,
-                "everywhere": said.everywhere,
-                "base": said.base is not None,
-            }
+            facts = said.after, said.began_with, len(said.entries), said.released, said.counts, said.everywhere
+            return "store-asked", *begins, *facts, said.base is not None
+        case lanes.StoreAnswered():
+            return "store-answered", *begins, said.agreed, said.stored, said.released, said.learns
+        case lanes.VoteAsked():
+            return "vote-asked", *begins, *said.last, said.trial, said.takes_over
+        case lanes.VoteAnswered():
+            return "vote-answered", *begins, said.agreed, said.tried
+        case lanes.TeachAsked():
+            return "teach-asked", *begins
 
 
-_NAMES: Final[Mapping[type, str]] = {
-    lanes.VoteAsked: "vote-asked",
-    lanes.VoteAnswered: "vote-answered",
-    lanes.StoreAsked: "store-asked",
-    lanes.StoreAnswered: "store-answered",
-    lanes.TeachAsked: "teach-asked",
+_BEGINS: Final = (str, str, str, str, int, dict)
+_REST: Final[Mapping[str, Collection[tuple[type, ...]]]] = {
+    "store-asked": [(int, int, int, int, bool, int, bool)],
+    "store-answered": [(bool, int, int, bool)],
+    "vote-asked": [(int, int, bool, bool)],
+    "vote-answered": [(bool, int), (bool, NoneType)],
+    "teach-asked": [()],
 }
+"""Of which types what is said must be."""
 
 
-def _about(plain: wire.Message, bodies: Iterator[bytes]) -> AboutLane:
-    return AboutLane(source=wire.text(plain, "source"), lane=wire.text(plain, "lane"), message=_message(plain, bodies))
+def _about(plain: Sequence[Any], bodies: Iterator[bytes]) -> AboutLane:
+    kinds = tuple(map(type, plain))
+    if kinds[: len(_BEGINS)] != _BEGINS or kinds[len(_BEGINS) :] not in _REST.get(plain[0], ()):
+        raise ConfigError(f"An entry point said {str(plain)[:200]}.", remedy="Run the same version on all nodes.")
+    says, source, lane, sender, term, lives, *rest = plain
+    if not set(map(type, lives.values())) <= {int}:
+        raise ConfigError(f"An entry point knows lives {lives}.", remedy="Run the same version on all nodes.")
+    return AboutLane(source=source, lane=lane, message=_message(says, sender, term, lives, rest, bodies))
 
 
-def _message(plain: wire.Message, bodies: Iterator[bytes]) -> Message:
-    sender, term, lives = wire.text(plain, "sender"), wire.number(plain, "term"), wire.times(plain, "lives")
-    match wire.text(plain, "says"):
-        case "vote-asked":
-            last_term, last_place = _numbers(plain, "last")
-            return lanes.VoteAsked(
-                sender=sender,
-                term=term,
-                last=(last_term, last_place),
-                trial=plain.get("trial") is True,
-                takes_over=plain.get("takes_over") is True,
-                lives=lives,
-            )
-        case "vote-answered":
-            return lanes.VoteAnswered(
-                sender=sender,
-                term=term,
-                agreed=plain.get("agreed") is True,
-                tried=None if plain.get("tried") is None else wire.number(plain, "tried"),
-                lives=lives,
-            )
-        case "store-answered":
-            return lanes.StoreAnswered(
-                sender=sender,
-                term=term,
-                agreed=plain.get("agreed") is True,
-                stored=wire.number(plain, "stored"),
-                released=wire.number(plain, "released"),
-                learns=plain.get("learns") is True,
-                lives=lives,
-            )
-        case "teach-asked":
-            return lanes.TeachAsked(sender=sender, term=term, lives=lives)
+def _message(
+    says: str, sender: str, term: int, lives: dict[str, int], rest: Sequence[Any], bodies: Iterator[bytes]
+) -> Message:
+    match says:
         case "store-asked":
-            base = _entries(bodies, 1)[0] if plain.get("base") is True else None
+            after, began_with, count, released, counts, everywhere, has_base = rest
+            base = _entries(bodies, 1)[0] if has_base else None
             return lanes.StoreAsked(
                 sender=sender,
                 term=term,
-                after=wire.number(plain, "after"),
-                began_with=wire.number(plain, "began_with"),
-                entries=_entries(bodies, wire.number(plain, "entries")),
-                released=wire.number(plain, "released"),
-                counts=plain.get("counts") is True,
-                everywhere=wire.number(plain, "everywhere"),
+                after=after,
+                began_with=began_with,
+                entries=_entries(bodies, count),
+                released=released,
+                counts=counts,
+                everywhere=everywhere,
                 base=base,
                 lives=lives,
             )
-        case other:
-            raise ConfigError(f"An entry point said {other!r}.", remedy="Run the same version on all nodes.")
+        case "store-answered":
+            agreed, stored, released, learns = rest
+            return lanes.StoreAnswered(
+                sender=sender, term=term, agreed=agreed, stored=stored, released=released, learns=learns, lives=lives
+            )
+        case "vote-asked":
+            last_term, last_place, trial, takes_over = rest
+            last = last_term, last_place
+            return lanes.VoteAsked(sender=sender, term=term, last=last, trial=trial, takes_over=takes_over, lives=lives)
+        case "vote-answered":
+            agreed, tried = rest
+            return lanes.VoteAnswered(sender=sender, term=term, agreed=agreed, tried=tried, lives=lives)
+        case _:
+            return lanes.TeachAsked(sender=sender, term=term, lives=lives)
 
 
 def _entries(bodies: Iterator[bytes], count: int) -> tuple[bytes, ...]:
-    found = tuple(islice(bodies, count))
+    found = tuple(islice(bodies, max(count, 0)))
     if len(found) != count:
         raise ConfigError(
             f"A message should come with {count} entries, and has {len(found)}.",
@@ -213,17 +193,10 @@ def _entries(bodies: Iterator[bytes], count: int) -> tuple[bytes, ...]:
     return found
 
 
-def _list(message: wire.Message, key: str) -> list[wire.Message]:
+def _list(message: wire.Message, key: str, kind: type) -> list[Any]:
     value = message.get(key)
-    if not isinstance(value, list) or not all(isinstance(each, dict) for each in value):
+    if not isinstance(value, list) or not set(map(type, value)) <= {kind}:
         raise ConfigError(f"A message needs {key!r} as a list.", remedy="Run the same version on all nodes.")
-    return value
-
-
-def _numbers(message: wire.Message, key: str) -> list[int]:
-    value = message.get(key)
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
-        raise ConfigError(f"A message needs {key!r} as numbers.", remedy="Run the same version on all nodes.")
     return value
 
 
@@ -256,5 +229,5 @@ def roll_message(roll: Roll) -> wire.Message:
 def roll_of(message: wire.Message) -> Roll:
     return {
         wire.text(each, "name"): Met(wire.number(each, "life"), wire.text(each, "token"))
-        for each in _list(message, "roll")
+        for each in _list(message, "roll", dict)
     }

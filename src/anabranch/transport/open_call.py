@@ -57,14 +57,16 @@ class OpenCall:
 
     def _ask(self, call: _Call, said: bytes, rows: pa.RecordBatch | None, within_s: float) -> bytes | None:
         """None if the node had ended the call before."""
+        watched = OVERDUE.watch(within_s, call.give_up)
         try:
-            with OVERDUE.watched(within_s, call.give_up):
-                return call.ask(said, rows)
+            return call.ask(said, rows)
         except CONNECTION_ERRORS as error:
             self._forget()
             if call.given_up:
                 raise failures.unreachable(self._called, "it did not answer in time") from error
             raise failures.from_flight(error, self._called) from error
+        finally:
+            OVERDUE.over(watched)
 
     def _begin(self) -> _Call:
         try:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Final
 
 LOOK_S: Final = 0.5
@@ -19,7 +18,8 @@ class Overdue:
     """Any thread may use it."""
 
     def __init__(self) -> None:
-        self._changed: Final = threading.Condition()
+        self._lock: Final = threading.Lock()
+        self._changed: Final = threading.Condition(self._lock)
         self._asked: Final[dict[object, tuple[float, Callable[[], None]]]] = {}
         """What is under way: until when, and what ends it."""
         self._news = False
@@ -27,11 +27,11 @@ class Overdue:
         self._asleep = False
         self._thread: threading.Thread | None = None
 
-    @contextmanager
-    def watched(self, within_s: float, end: Callable[[], None]) -> Iterator[None]:
-        """``end`` is called if this lasts longer. It must return at once."""
+    def watch(self, within_s: float, end: Callable[[], None]) -> object:
+        """``end`` is called if this lasts longer than until ``over`` is called with what is returned. It must return
+        at once."""
         key = object()
-        with self._changed:
+        with self._lock:
             self._asked[key] = time.monotonic() + within_s, end
             self._news = True
             if self._thread is None:
@@ -39,15 +39,15 @@ class Overdue:
                 self._thread.start()
             elif self._asleep:
                 self._changed.notify()
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._asked.pop(key, None)
+        return key
+
+    def over(self, key: object) -> None:
+        with self._lock:
+            self._asked.pop(key, None)
 
     def _run(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 self._asleep = not self._asked and not self._news
                 self._changed.wait(None if self._asleep else LOOK_S)
                 self._asleep = self._news = False

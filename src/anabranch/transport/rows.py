@@ -66,6 +66,25 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema, *, stamped: bool = False, 
     return _build([casting.convert for _ in schema], [batch.column(name) for name in schema.names], schema, first_row)
 
 
+def from_database(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int = 0) -> pa.RecordBatch:
+    """What a database answered. It may have text, or numbers for truth, because it has no better type."""
+    casting.check_names(batch.schema.names, schema)
+    arrays = [_stored(batch.column(name)) for name in schema.names]
+    converts = [_read_stored(array, field) for array, field in zip(arrays, schema, strict=True)]
+    return _build(converts, arrays, schema, first_row)
+
+
+def _stored(column: pa.Array) -> pa.Array:
+    return column.storage if isinstance(column, pa.ExtensionArray) else column  # a NUMERIC of PostgreSQL: its text
+
+
+def _read_stored(column: pa.Array, field: pa.Field) -> Any:
+    if pt.is_boolean(field.type) and pt.is_integer(column.type):
+        return lambda values, _, __: values.cast(pa.bool_())
+    is_text = pt.is_string(column.type) and not (pt.is_string(field.type) or pt.is_binary(field.type))
+    return casting.parse if is_text else casting.convert
+
+
 def to_batches(rows: Rows, schema: pa.Schema) -> list[pa.RecordBatch]:
     """Rows in any of the accepted forms as batches that each fit into one push."""
     batches: list[pa.RecordBatch] = []

@@ -107,7 +107,8 @@ class _Calls:
     """The streaming calls that are open, so that a stop can wait for them and then for no longer."""
 
     def __init__(self) -> None:
-        self._changed: Final = threading.Condition()
+        self._lock: Final = threading.Lock()
+        self._changed: Final = threading.Condition(self._lock)
         self._open = 0
         self._listening = 0
         self._is_stopping = False
@@ -118,12 +119,12 @@ class _Calls:
 
     def stopping(self) -> bool:
         """From now on calls end. Whether that had been said before."""
-        with self._changed:
+        with self._lock:
             before, self._is_stopping = self._is_stopping, True
             return before
 
     def wait_over(self, timeout_s: float) -> bool:
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: self._open == 0, timeout_s)
 
     @property
@@ -134,26 +135,28 @@ class _Calls:
     @contextmanager
     def listening(self) -> Iterator[bool]:
         """A call that waits for its client. Whether there are more of them than there should be."""
-        with self._changed:
+        with self._lock:
             self._listening += 1
             too_many = self._listening > limits.OPEN_CALLS
         try:
             yield too_many
         finally:
-            with self._changed:
+            with self._lock:
                 self._listening -= 1
 
-    @contextmanager
-    def counted(self) -> Iterator[None]:
+    def counted(self) -> _Calls:
+        """To be used in a ``with`` statement: the call is open for as long as the block runs."""
+        return self
+
+    def __enter__(self) -> None:
         self.check_running()
-        with self._changed:
+        with self._lock:
             self._open += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._open -= 1
-                self._changed.notify_all()
+
+    def __exit__(self, *exc_info: object) -> None:
+        with self._lock:
+            self._open -= 1
+            self._changed.notify_all()
 
     def check_running(self) -> None:
         if self._is_stopping:

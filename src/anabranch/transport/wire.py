@@ -68,15 +68,19 @@ def data_schema(wire: pa.Schema) -> pa.Schema:
 # --- messages ------------------------------------------------------------------------------------------------------
 
 
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False)
+_DECODER: Final = json.JSONDecoder()
+
+
 def encode(message: Message) -> bytes:
-    return json.dumps({"v": VERSION, **message}, separators=(",", ":"), ensure_ascii=False).encode()
+    return _ENCODER.encode({"v": VERSION, **message}).encode()
 
 
 def decode(data: bytes, version: int | None = None) -> Message:
     """A message of this version, or of the one that this side speaks."""
     version = VERSION if version is None else version
     try:
-        message = json.loads(data)
+        message = _DECODER.decode(data.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
     if not isinstance(message, dict) or message.get("v") != version:

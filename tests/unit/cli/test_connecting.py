@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import anabranch as ab
-from anabranch.cli.connecting import connect_query
+from anabranch.cli.connecting import connect_query, table_places
 from anabranch.query.connectors import ConsoleWriter, FileFeed, JsonLinesWriter
 from anabranch.query.draw import as_text
 
@@ -29,6 +31,19 @@ def test_what_is_given_replaces_what_the_query_names(query: ab.Query) -> None:
 def test_push_and_flight_take_away_what_the_query_names(query: ab.Query) -> None:
     connect_query(query, ["s=push"], ["o=flight"])
     assert query.checked() == query.diagram().without_connectors()
+
+
+def test_a_table_is_where_the_command_line_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    places = ["a=x.csv", "b=/y.pq", "c=sqlite:z.db", "d=postgresql://h/db"]
+    assert table_places(places) == {
+        "a": f"{tmp_path}/x.csv",
+        "b": "/y.pq",
+        "c": f"sqlite:{tmp_path}/z.db",
+        "d": "postgresql://h/db",
+    }
+    with pytest.raises(ab.ConfigError, match=r"--table x\.csv: it has no name\. Write --table NAME=FILE\."):
+        table_places(["x.csv"])
 
 
 @pytest.mark.parametrize(

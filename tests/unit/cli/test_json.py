@@ -68,6 +68,22 @@ def test_explain_of_a_query_with_problems(cli: Cli, tmp_path: Path) -> None:
     assert (found["problems"][0]["code"], found["diagram"]) == ("bad-duration", None)
 
 
+def test_explain_warns_of_a_function_that_is_not_here(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "query.yaml"
+    box = "{name: b, input: s, function: 'not_here:f', columns: n int}"
+    file.write_text(
+        f"query: q\nboxes:\n  - source: {{name: s, schema: 'a int'}}\n  - python: {box}\noutputs: {{o: b}}\n"
+    )
+    result = cli("explain", str(file), "--json")
+    found = only_object(result.stdout)
+    assert result.exit_code == 0
+    (warning,) = found["warnings"]
+    assert warning.startswith("b: not_here:f: there is no module 'not_here'. Put not_here.py beside the query file")
+    assert found["python"]["b"].startswith("not_here:f runs in Spark's Python workers")
+    told = cli("explain", str(file))
+    assert (told.exit_code, told.stderr) == (0, f"warning: {warning}\n")
+
+
 def test_push_also_after_an_error(cli: Cli, address: str, tmp_path: Path) -> None:
     file = tmp_path / "rows.jsonl"
     good = json.dumps({"source": "a", "target": "b", "rtt_ms": 1.0, "hops": 1, "sent": None})

@@ -8,7 +8,7 @@ import pytest
 
 from anabranch import limits
 from anabranch.core.pacing import NEVER, Pace, Waiting, shows_results
-from anabranch.query.boxes import Aggregate, Arrow, Box, Join, Source
+from anabranch.query.boxes import Aggregate, Arrow, Box, Join, Session, Source
 
 BATCH_S = 0.04
 MOST_S = 0.5
@@ -144,3 +144,16 @@ def test_a_join_shows_nothing_and_a_window_of_tuples_may_always() -> None:
     join = Join(name="j", left=Arrow("s"), right=Arrow("t"), on="a = b", within_us=S)
     source: Box = Source(name="s", schema=())
     assert [shows_results(root, 1, 2) for root in (counting, join, source)] == [True, False, False]
+
+
+def test_a_session_may_always_show_something() -> None:
+    """Where it ends is known to Spark alone."""
+    session = Session(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), gap_us=S)
+    assert shows_results(session, 1, 2)
+
+
+def test_boundaries_that_are_passed_on_keep_the_pace_and_hold_no_row() -> None:
+    pace = paced().passed(5.0)
+    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
+    assert pace.wait_s(ONE_ROW, 5.1) == 0.0
+    assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)

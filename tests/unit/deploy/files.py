@@ -22,6 +22,14 @@ outputs:
   per_target: counts
 """
 
+WITH_TABLE = (
+    QUERY.replace("left: slow,", "left: placed,").replace(
+        "  - join:", '  - lookup: {name: placed, input: slow, table: hosts, on: "target = host"}\n  - join:'
+    )
+    + 'tables:\n  hosts: {schema: "host string, site string", key: host, file: hosts.csv}\n'
+)
+"""The same with a Lookup in a table, on ``b`` and ``c``."""
+
 GOOD = """\
 [nodes]
 a = {address = "127.0.0.1:7001"}

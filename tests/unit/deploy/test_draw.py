@@ -7,7 +7,7 @@ from pathlib import Path
 
 from anabranch.deploy.draw import as_data, as_text
 from tests.unit.cli.conftest import Cli
-from tests.unit.deploy.files import GOOD, QUERY, plan, write
+from tests.unit.deploy.files import GOOD, QUERY, WITH_TABLE, plan, write
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
@@ -121,3 +121,12 @@ def test_a_deployment_is_neither_mermaid_nor_planned_by_spark(cli: Cli, tmp_path
         refused = cli("explain", str(write(tmp_path)), option)
         assert refused.exit_code == 2
         assert "not for deployments" in refused.stderr
+
+
+def test_a_plan_shows_where_each_node_has_its_tables(tmp_path: Path) -> None:
+    made = plan(tmp_path, GOOD.replace("c = {", 'c = {tables = {hosts = "own.csv"}, '), WITH_TABLE)
+    text = as_text(made)
+    assert "node b at 127.0.0.1:7002, Spark local[*]\n" in text
+    assert text.count("  reads the table hosts from hosts.csv\n") == 1
+    assert text.count(f"  reads the table hosts from {tmp_path}/own.csv\n") == 1
+    assert as_data(made)["nodes"]["c"]["tables"] == {"hosts": f"{tmp_path}/own.csv"}

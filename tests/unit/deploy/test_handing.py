@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ from anabranch.transport.client import Client
 from anabranch.transport.ports import HandOver
 from anabranch.transport.server import FlightServer
 from tests.unit.cli.conftest import Cli
-from tests.unit.deploy.files import QUERY, with_free_ports, write
+from tests.unit.deploy.files import QUERY, WITH_TABLE, with_free_ports, write
 from tests.unit.transport.fake_node import FakeNode
 
 PATHS = QueryId("paths")
@@ -53,7 +54,7 @@ class Hosts:
             name,
             state,
             settings_of(node),
-            queries=given_before(state),
+            queries=given_before(state, node.tables),
             assignments=lambda host: Taking(host, name, node.address, state),
         )
         host.start()
@@ -112,6 +113,29 @@ def test_a_host_that_is_started_again_has_its_queries(hosts: Hosts) -> None:
     (hosts.folder / "paths.yaml").unlink()
     hosts.start("d")
     assert hosts.running["d"].queries[PATHS].part == before
+
+
+def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> None:
+    """Whoever hands over a query says nothing of the files of other machines."""
+    text = hosts.file.read_text().replace("b = {", 'b = {tables = {hosts = "/etc/passwd"}, ')
+    write(hosts.folder, text, WITH_TABLE)
+    hosts.start("b")
+    with Client(str(hosts.nodes["b"].address)) as client:
+        with pytest.raises(ConfigError, match="The file of the node b does not say where its table 'hosts' is"):
+            client.take(handed(hosts, "b"))
+        assert hosts.given() == {}
+    hosts.stop()
+    hosts.alone.write_text(hosts.alone.read_text().replace("b = {", 'b = {tables = {hosts = "here.csv"}, '))
+    (hosts.folder / "here.csv").write_text("host,site\na,east\n")
+    hosts.nodes = load_plan(hosts.alone).nodes
+    hosts.start("b")
+    with Client(str(hosts.nodes["b"].address)) as client:
+        client.take(handed(hosts, "b"))
+        queries: Any = client.status()["queries"]
+    assert queries["paths"]["tables"]["hosts"]["rows"] == 1
+    hosts.stop()
+    with pytest.raises(ConfigError, match="does not say where its table"):
+        given_before(hosts.folder / "b", {})
 
 
 def test_a_further_query_is_handed_to_hosts_that_run_one(hosts: Hosts) -> None:
@@ -201,10 +225,10 @@ def test_a_damaged_query_is_told_and_so_is_an_old_directory(hosts: Hosts) -> Non
     directory.mkdir()
     (directory / "paths.json").write_text("{")
     with pytest.raises(StateError, match="is damaged"):
-        given_before(hosts.folder / "a")
+        given_before(hosts.folder / "a", {})
     (directory / "deployment.json").write_text(json.dumps({}))
     with pytest.raises(StateError, match="written by an earlier version"):
-        given_before(hosts.folder / "a")
+        given_before(hosts.folder / "a", {})
 
 
 def test_a_query_that_was_handed_over_cannot_be_in_the_file_too(hosts: Hosts) -> None:

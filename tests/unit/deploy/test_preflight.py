@@ -14,7 +14,8 @@ from anabranch.deploy.preflight import check_start
 from anabranch.deploy.states import log_of, state_of
 from anabranch.errors import DeploymentError, Mistake
 from anabranch.node.state import StateDirectory
-from tests.unit.deploy.files import GOOD, QUERY, plan, with_free_ports
+from anabranch.node.tables import digests, load_tables
+from tests.unit.deploy.files import GOOD, QUERY, WITH_TABLE, plan, with_free_ports
 
 
 def found(made: Plan, folder: Path) -> list[Mistake]:
@@ -64,6 +65,43 @@ def test_state_directories_of_others_of_another_query_and_in_use(tmp_path: Path)
     for mistake, words in zip(told, ("letter.txt", "another query", "another part", "Another node"), strict=True):
         assert words in mistake.message
     assert [each.path for each in found(made, tmp_path)] == ["nodes.a.state", "nodes.b.state", "nodes.c.state"]
+
+
+def test_tables_that_are_not_there_or_differ(tmp_path: Path) -> None:
+    own = with_free_ports().replace("c = {", 'c = {tables = {hosts = "own.csv"}, ')
+    made = plan(tmp_path, own, WITH_TABLE)
+    assert [(each.code, each.path) for each in found(made, tmp_path)] == [
+        ("table", "nodes.b.tables"),
+        ("table", "nodes.c.tables"),
+    ]
+    (tmp_path / "hosts.csv").write_text("host,site\na,east\n")
+    (tmp_path / "own.csv").write_text("host,site\na,west\n")
+    (told,) = found(made, tmp_path)
+    assert (told.code, told.path) == ("table", "nodes.c.tables")
+    assert told.message.startswith("The table 'hosts' has other contents here than on the node b: ")
+    (tmp_path / "own.csv").write_text("site,host\neast,a\n")
+    assert found(made, tmp_path) == []
+
+
+def test_a_state_directory_belongs_to_the_contents_of_tables(tmp_path: Path) -> None:
+    made = plan(tmp_path, with_free_ports(), WITH_TABLE)
+    part = assigned(made, "b", "paths")
+    (tmp_path / "hosts.csv").write_text("host,site\na,east\n")
+    before = digests(load_tables(part, {}))
+    for name, of in (("b", before), ("a", {})):
+        directory = StateDirectory(tmp_path / name)
+        directory.query(assigned(made, name, "paths"), of)
+        directory.close()
+    assert found(made, tmp_path) == []
+    (tmp_path / "hosts.csv").write_text("host,site\na,west\n")
+    after = digests(load_tables(part, {}))
+    (told,) = found(made, tmp_path)
+    assert (told.code, told.path) == ("state", "nodes.b.state")
+    assert told.message == (
+        f"{tmp_path}/b/queries/paths holds the state of a query whose tables had other contents: table 'hosts' had "
+        f"{before['hosts'][:16]}, has {after['hosts'][:16]}."
+    )
+    assert told.remedy.startswith("Put the old contents back, or run with the new ones on a new state directory")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from anabranch.deploy.mistakes import CODES, Report
 from anabranch.deploy.plan import load_plan
 from anabranch.deploy.validate import check_file
 from anabranch.errors import ConfigError, DeploymentError, InvariantBroken
-from tests.unit.deploy.files import GOOD, QUERY, mistakes, write
+from tests.unit.deploy.files import GOOD, QUERY, WITH_TABLE, mistakes, write
 
 ONE_BY_ONE = tomllib.loads((Path(__file__).parent / "mistakes.toml").read_text())["mistake"]
 
@@ -122,6 +122,16 @@ def test_an_output_with_writers_and_copies_needs_one_that_writes(tmp_path: Path)
     said = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "x"\n[queries.paths.place]')
     assert [each.code for each in mistakes(tmp_path, said, writing)] == ["unknown-node"]
     assert mistakes(tmp_path, said.replace('"x"', '"d"'), writing) == []
+
+
+def test_what_a_node_says_of_tables_is_about_those_of_its_query(tmp_path: Path) -> None:
+    said = GOOD.replace('7002"}', '7002", tables = {hots = "x.csv"}}')
+    assert [str(each) for each in mistakes(tmp_path, said)] == [
+        "nodes.b.tables.hots: The query paths has no table 'hots'. Leave it out. [unknown-table]"
+    ]
+    (told,) = mistakes(tmp_path, said, WITH_TABLE)
+    assert told.remedy == "Candidates: hosts."
+    assert mistakes(tmp_path, said.replace("hots", "hosts"), WITH_TABLE) == []
 
 
 def test_rows_without_numbers_have_one_entry_point(tmp_path: Path) -> None:

@@ -12,12 +12,13 @@ import pytest
 import anabranch as ab
 from anabranch.model.times import SECOND
 from anabranch.query.files import load
+from anabranch.reference.lookups import with_rows
 from tests.unit.docs.pages import ROOT, blocks
 from tests.unit.query.sql_runs import Rows, counted, results
 
 PAGE = ROOT / "docs" / "reference" / "sql.md"
 SQL = "\n".join(block.text for block in blocks(PAGE) if block.language == "sql")
-DIAGRAM = ab.sql(SQL).checked()
+DECLARED = ab.sql(SQL).checked()
 
 
 def _value(cell: str) -> Any:
@@ -32,7 +33,8 @@ def _value(cell: str) -> Any:
 
 def _tables() -> dict[str, Rows]:
     """Each block of text that begins with the name of a stream: a line of columns, and rows."""
-    names = {source.name for source in DIAGRAM.sources} | {output.name for output in DIAGRAM.outputs}
+    names = {source.name for source in DECLARED.sources} | {output.name for output in DECLARED.outputs}
+    names |= {table.name for table in DECLARED.tables}
     found: dict[str, Rows] = {}
     for block in blocks(PAGE):
         name, *lines = block.text.splitlines()
@@ -43,6 +45,10 @@ def _tables() -> dict[str, Rows]:
 
 
 TABLES = _tables()
+DIAGRAM = with_rows(
+    DECLARED, {table.name: [tuple(row.values()) for row in TABLES[table.name]] for table in DECLARED.tables}
+)
+"""With the rows of its tables, which the page shows, too."""
 MADE = results(DIAGRAM, {source.name: TABLES[source.name] for source in DIAGRAM.sources})
 
 

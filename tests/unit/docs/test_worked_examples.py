@@ -21,8 +21,8 @@ from tests.unit.docs.pages import ROOT, blocks
 
 PAGE: Final = ROOT / "docs" / "reference" / "boxes.md"
 START_US: Final = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * SECOND
-WITHOUT_TABLES: Final = {"Source", "Filter", "Map", "Drop", "Union", "Aggregate", "Join"}
-"""Kinds whose sections have no worked example yet."""
+WITHOUT_TABLES: Final = {"Source"}
+"""It makes nothing of tuples: they enter there."""
 
 Table = list[dict[str, str]]
 
@@ -43,6 +43,17 @@ def sections() -> dict[str, str]:
 
 
 WORKED = {name: tables for name, text in sections().items() if (tables := tables_of(text))}
+
+
+@pytest.fixture(autouse=True)
+def functions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The examples beside the pages have the functions that the pages call."""
+    monkeypatch.syspath_prepend(str(ROOT / "examples"))
+
+
+def test_the_function_of_the_page_is_that_of_the_examples() -> None:
+    (shown,) = [each.text for each in blocks(PAGE) if each.language == "text" and "def fare" in each.text]
+    assert shown.strip() in (ROOT / "examples" / "scoring.py").read_text()
 
 
 @cache

@@ -18,12 +18,11 @@ from anabranch.engine.counting import (
     VALUE,
     CountWindows,
     CrossSections,
-    Runs,
     Slides,
-    TimedCountWindows,
 )
 from anabranch.engine.ordered import work_off
 from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
+from anabranch.engine.parting import Runs, TimedCountWindows
 from anabranch.model.header import ORIGIN, STIME, TID
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -229,7 +228,8 @@ def slides_one_by_one(rows: list[Row], box: Slides, until: int) -> list[Result]:
             if triggers and box.rows is not None:
                 found.append((time, own[max(0, number - box.rows) : number]))  # type: ignore[arg-type]
             elif triggers and box.window_us is not None:
-                last = [each for each in own[:number] if each[0] > row[0] - box.window_us]
+                first = row[0] + 1 if box.every_us is None else time
+                last = [each for each in own[:number] if each[0] >= first - box.window_us]
                 found.append((time, last))  # type: ignore[arg-type]
     return sorted(found, key=str)
 
@@ -248,6 +248,9 @@ all_slides = st.one_of(
     st.builds(Slides, st.integers(1, 4), st.none(), st.integers(1, 3), st.none()),
     st.builds(Slides, st.none(), st.integers(1, 12), st.integers(1, 3), st.none()),
     st.builds(Slides, st.integers(1, 4), st.none(), st.just(1), st.integers(1, 9)),
+    st.integers(1, 9).flatmap(
+        lambda every: st.builds(Slides, st.none(), st.integers(every, 12), st.just(1), st.just(every))
+    ),
 )
 
 

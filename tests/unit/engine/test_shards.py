@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -16,6 +17,7 @@ from anabranch.engine import shards
 from anabranch.engine.counting import FROM, TO, CountWindows
 from anabranch.engine.packing import ROWS, decode, encode
 from anabranch.engine.shards import OrderedRows, Shard
+from anabranch.errors import StateError
 from anabranch.model.header import STIME
 from tests.unit.engine.test_counting import Row, batch, put_into_windows, rows_in, rows_of_groups
 
@@ -145,3 +147,11 @@ def test_a_timer_has_nothing_to_do_where_new_rows_came_in_the_same_batch() -> No
     assert (list(processor.handleExpiredTimer(*timer)), processor.visits) == ([], 1)
     made = [time for value in spark.setWatermark(20)[ROWS] for _, _, time, *_ in numbered(decode(value))]
     assert (made, processor.visits) == ([8_000, 12_000], 2), "in a later batch it wakes the rows that waited"
+
+
+def test_what_an_older_version_wrote_is_refused_with_a_sentence() -> None:
+    """It had the bytes and the earliest time of each part, and no watermark before them."""
+    older = np.stack([np.array([100]), np.array([7])]).tobytes()
+    with pytest.raises(StateError, match="written by an older version of Anabranch") as told:
+        Shard(Parts(), older, CountWindows(3, 3))
+    assert "new state directory" in told.value.remedy

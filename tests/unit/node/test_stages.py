@@ -15,10 +15,11 @@ import pytest
 import anabranch as ab
 from anabranch import limits
 from anabranch.core.pacing import Pace, Waiting
+from anabranch.core.passing import Passing
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken
 from anabranch.node.stages import Mark, StageRunner
-from anabranch.query.boxes import Aggregate, Arrow
 from anabranch.query.graph import stages
+from anabranch.storage.log import End
 from anabranch.transport.journals import MadeBatch
 from tests.waiting import HANG_S, wait_for
 
@@ -27,29 +28,35 @@ from tests.waiting import HANG_S, wait_for
 class Journal:
     """A journal that grows whenever it is asked. Each of its segments has one row."""
 
-    end: int = 0
+    last: int = 0
     bells: list[Callable[[], None]] = field(default_factory=list)
 
     def on_change(self, bell: Callable[[], None]) -> None:
         self.bells.append(bell)
 
     def end_seq(self) -> int:
-        return self.end
+        return self.last
 
     def last_id(self) -> int:
-        return self.end
+        return self.last
+
+    def end(self) -> End:
+        return End(self.last, self.last, {})
+
+    def is_full(self) -> bool:
+        return False
 
     def rows_after(self, seq: int) -> int:
-        return self.end - seq
+        return self.last - seq
 
     def grow(self, rows: int = 1) -> None:
-        self.end += rows
+        self.last += rows
         for bell in self.bells:
             bell()
 
     def latest_seq(self, after_seq: int, max_rows: int) -> int:
-        self.end += 1
-        return self.end
+        self.last += 1
+        return self.last
 
 
 @dataclass
@@ -146,7 +153,7 @@ class Held(threading.Thread):
         self._scan = scan
         self.answer: int | None = None
         self.error: AnabranchError | None = None
-        bench.runner._ends, bench.runner._has_run = {"s": bench.journal.end}, True
+        bench.runner._ends, bench.runner._has_run = {"s": bench.journal.last}, True
         self.start()
         wait_for(lambda: self.is_alive() and not bench.runner._news.is_set(), lambda: "it does not wait")
 
@@ -168,7 +175,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_an_idle_query_is_answered_when_there_is_news(bench: Bench) -> None:
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._news.set()
     held = Held(bench)
     bench.journal.grow()
@@ -179,10 +186,12 @@ def test_an_idle_query_is_answered_when_there_is_news(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_question_is_not_held_while_a_punctuation_has_results_to_show(bench: Bench) -> None:
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._ends, bench.runner._has_run = {"s": 3}, True
     bench.runner._waits, bench.runner._next_watermark_us = True, 1
-    bench.runner._root = Aggregate(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), rows=1, every_rows=1)
+    query = ab.Query("q")
+    query.output("counts", query.source("s", "x int").aggregate("count(*) AS n", rows=1))
+    bench.runner._passing = Passing(query.checked(), stages(query.checked())[0])
     assert bench.runner.latest("s", 0, 3, 10) == 4
 
 
@@ -191,7 +200,7 @@ SLOW = Pace(most_s=10 * HANG_S, batch_s=10 * HANG_S)
 
 
 def paced(bench: Bench) -> None:
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._ends, bench.runner._has_run = {"s": 3}, True
     bench.runner._pace = SLOW.began(Waiting(rows=1), time.monotonic())
     bench.runner._news.set()
@@ -217,7 +226,7 @@ def test_whoever_waits_for_results_waits_for_no_pace(bench: Bench) -> None:
     bench.runner.hurry(Mark(ends={"s": 4}, watermark_us=0))
     held.wait_over()
     bench.runner._ends = {"s": 4}
-    bench.journal.end = 4
+    bench.journal.last = 4
     again = Held(bench)
     bench.journal.grow()
     wait_for(lambda: not bench.runner._news.is_set(), lambda: "it did not look")
@@ -253,7 +262,7 @@ def test_whichever_scan_asks_first_is_the_one_that_waits(bench: Bench) -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_query_whose_question_is_held_is_known_to_run(bench: Bench) -> None:
     bench.run.failures.append(EngineError("Nobody asks it."))
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._news.set()
     held = Held(bench)
     bench.runner.watch(lambda _: None)
@@ -266,7 +275,7 @@ def test_a_query_whose_question_is_held_is_known_to_run(bench: Bench) -> None:
 
 @pytest.mark.usefixtures("patient")
 def test_a_stop_ends_a_held_question_without_news(bench: Bench) -> None:
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._news.set()
     held = Held(bench)
     bench.stopping[0] = True
@@ -278,7 +287,7 @@ def test_a_stop_ends_a_held_question_without_news(bench: Bench) -> None:
 @pytest.mark.usefixtures("patient")
 def test_a_question_of_a_query_that_has_ended_begins_no_round(bench: Bench) -> None:
     """The scans of the query of now would get different answers in one batch."""
-    bench.journal.end = 3
+    bench.journal.last = 3
     bench.runner._news.set()
     held = Held(bench)
     bench.runner.start(lambda _: None)

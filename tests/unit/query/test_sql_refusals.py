@@ -62,6 +62,36 @@ SOURCE_STATEMENTS = {
     "CREATE OUTPUT o WITH (to = ^'jsonl') AS SELECT host FROM ping": "needs 'path'",
 }
 
+TABLE = "CREATE TABLE t (k STRING PRIMARY KEY, n INT) WITH (file = 't.csv');"
+
+TABLES = {
+    "CREATE TABLE ^IF NOT EXISTS t (k STRING)": "every table is new",
+    "CREATE TABLE t (k STRING ^NOT NULL)": "not checked by a table",
+    "CREATE TABLE t (k STRING ^UNIQUE)": "not checked by a table",
+    "CREATE TABLE ^t (k STRING) WITH (file = 't.csv')": "which columns tell the rows of 't' apart",
+    "CREATE TABLE ^t (k STRING PRIMARY KEY)": "where the rows of 't' are",
+    "CREATE TABLE t (k STRING PRIMARY KEY, ^PRIMARY KEY (k)) WITH (file = 't.csv')": "one PRIMARY KEY",
+    "CREATE TABLE t (k STRING PRIMARY KEY) WITH (^fil = 't.csv')": "no option 'fil'",
+    "CREATE TABLE t (k STRING, PRIMARY KEY ^k) WITH (file = 't.csv')": "( is expected",
+    "CREATE TABLE t (k STRING PRIMARY KEY) ^AS SELECT 1": "not expected here",
+    "CREATE TABLE ^ping (k STRING PRIMARY KEY) WITH (file = 't.csv')": "there already",
+    f"{TABLE} CREATE VIEW ^t AS SELECT * FROM ping": "there already",
+    "CREATE TABLE ^t (k STRING PRIMARY KEY) WITH (file = 't.csv'); SELECT host FROM ping": "Nothing reads the table",
+    f"{TABLE} SELECT k FROM ^t": "can only be joined to a stream",
+    f"{TABLE} SELECT host FROM ping UNION ALL SELECT k FROM ^t": "can only be joined to a stream",
+    f"{TABLE} SELECT count(*) AS n FROM COUNT(^t, 2 ROWS)": "can only be joined to a stream",
+    f"{TABLE} SELECT host FROM ping JOIN t ON ^rtt < n": "Nothing in `rtt < n` equals a column of 't'",
+    f"{TABLE} SELECT host FROM ping LEFT JOIN t ON ^host = k AND rtt < n": "more than equalities",
+    f"{TABLE} SELECT host FROM ping JOIN t ON ^host = lower(k)": "`lower(k)` is not a column of the table 't'",
+    f"{TABLE} SELECT host FROM ping ^JOIN t ON host = k WITHIN INTERVAL '1' SECOND": "WITHIN: the rows of a table",
+    f"{TABLE} SELECT host FROM ping ^ASOF JOIN t ON host = k": "ASOF JOIN: the rows of a table",
+    f"{TABLE} SELECT host FROM ping ^JOIN t FOR SYSTEM_TIME AS OF at": "which rows of the table",
+    f"{TABLE} SELECT host FROM ping JOIN t FOR SYSTEM_TIME AS OF ^rtt ON host = k": "not the time of the left side",
+    f"{TABLE} SELECT host FROM ping AS t JOIN ^t ON t.host = k": "Two streams are called 't'",
+    f"{TABLE} SELECT host FROM ping JOIN t ON host = ^name": "no column 'name'",
+    f"{TABLE} SELECT host FROM ping JOIN t ON t.n = ^t.host": "no column 'host'",
+}
+
 CLAUSES = {
     "SELECT host FROM ping ^ORDER BY host": "no end",
     "SELECT host FROM ping ^SORT BY host": "no end",
@@ -175,7 +205,7 @@ JOINS = {
     "SELECT host FROM ping UNION ALL ^SELECT host, cpu FROM load": "2 columns",
 }
 
-EVERY = {**STATEMENTS, **SOURCE_STATEMENTS, **CLAUSES, **EXPRESSIONS, **WINDOWS, **JOINS}
+EVERY = {**STATEMENTS, **SOURCE_STATEMENTS, **TABLES, **CLAUSES, **EXPRESSIONS, **WINDOWS, **JOINS}
 
 
 @pytest.mark.parametrize(("text", "says"), EVERY.items())

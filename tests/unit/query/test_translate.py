@@ -8,10 +8,11 @@ import pytest
 
 import anabranch as ab
 from anabranch.model.times import SECOND
-from anabranch.query.boxes import Aggregate, Box, Filter, Join, Latest, Map, Union
+from anabranch.query.boxes import Aggregate, Box, Column, Filter, Join, Latest, Map, Table, Union
 from anabranch.query.connectors import GeneratorFeed, JsonLinesWriter
 from anabranch.query.files import load
-from tests.unit.query.sql_runs import SOURCES, loads, only, pings, run, same
+from anabranch.reference.lookups import with_rows
+from tests.unit.query.sql_runs import SOURCES, Rows, loads, only, pings, results, run, same
 
 UNUSED = "CREATE OUTPUT unused AS SELECT host FROM load;"
 
@@ -371,3 +372,68 @@ def test_a_problem_that_validation_finds_has_its_place() -> None:
     (problem,) = ab.sql(text).validate()
     assert (problem.code, problem.place) == ("not-boolean", "line 4, column 7")
     assert str(problem).startswith("line 4, column 7: result: where: `a + 1` is a int.")
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+TABLE = "CREATE TABLE hosts (name STRING PRIMARY KEY, site STRING) WITH (file = 'hosts.csv');"
+ROWS = {"hosts": [("a", "east"), ("b", "west")]}
+
+
+def looked_up(text: str, **rows: Rows) -> Rows:
+    """The rows of the one output of a text behind the sources and a table."""
+    diagram = with_rows(ab.sql(SOURCES + TABLE + (text if "load" in text else with_load(text))).checked(), ROWS)
+    return results(diagram, rows)["result"]
+
+
+def test_a_table_has_all_that_a_table_can_have() -> None:
+    text = """
+    CREATE TABLE t (a DECIMAL(9, 2), b STRING, PRIMARY KEY (b, a)) WITH (database = 'sqlite:x.db', sql = 'SELECT 1');
+    SELECT ping.host FROM ping JOIN t ON ping.host = t.b"""
+    (table,) = ab.sql(SOURCES + with_load(text)).checked().tables
+    schema = (Column("a", "decimal(9,2)"), Column("b", "string"))
+    assert table == Table(name="t", schema=schema, key=("b", "a"), database="sqlite:x.db", sql="SELECT 1")
+
+
+def test_a_join_with_a_table() -> None:
+    text = "SELECT p.host, h.site FROM ping p JOIN hosts AS h ON p.host = h.name"
+    found = looked_up(text, ping=pings(("a", 1, 1), ("z", 2, 2), ("b", 3, 3)))
+    assert same(found, {"host": "a", "site": "east"}, {"host": "b", "site": "west"})
+
+
+@pytest.mark.parametrize("form", ["LEFT JOIN hosts ON", "LEFT OUTER JOIN hosts FOR SYSTEM_TIME AS OF ping.at ON"])
+def test_a_left_join_with_a_table(form: str) -> None:
+    found = looked_up(f"SELECT * FROM ping {form} host = name", ping=pings(("a", 1, 1), ("z", 2, 2)))
+    assert same(
+        found,
+        {"host": "a", "rtt": 1, "at": 1_000_000, "name": "a", "site": "east"},
+        {"host": "z", "rtt": 2, "at": 2_000_000, "name": None, "site": None},
+    )
+
+
+def test_a_join_with_a_table_may_compute_what_it_looks_up_and_ask_for_more() -> None:
+    text = "SELECT rtt, site FROM ping JOIN hosts ON hosts.name = lower(ping.host) AND rtt > 1 AND site > 'g'"
+    assert same(looked_up(text, ping=pings(("A", 3, 1), ("B", 1, 2), ("B", 2, 3))), {"rtt": 2, "site": "west"})
+
+
+def test_a_column_that_the_table_has_too_keeps_its_meaning() -> None:
+    text = """
+    SELECT n.name AS host, h.name, n.site AS rtt, h.site, n.at
+    FROM (SELECT host AS name, rtt AS site, at FROM ping) n JOIN hosts h ON n.name = h.name WHERE n.site > 0"""
+    found = looked_up(text, ping=pings(("a", 1, 1), ("a", 0, 2)))
+    assert same(found, {"host": "a", "name": "a", "rtt": 1, "site": "east", "at": 1_000_000})
+
+
+def test_a_join_with_a_table_keeps_the_time() -> None:
+    text = "CREATE VIEW placed AS SELECT site, at FROM ping JOIN hosts ON host = name;"
+    text += "SELECT site, count(*) AS n FROM TUMBLE(placed, at, INTERVAL '10' SECOND) GROUP BY site, window_end"
+    found = looked_up(text, ping=pings(("a", 1, 1), ("a", 1, 2), ("b", 1, 3)))
+    assert same(found, {"site": "east", "n": 2}, {"site": "west", "n": 1})
+
+
+def test_a_table_may_be_joined_behind_streams_and_twice() -> None:
+    text = """
+    SELECT p.host, one.site, two.site AS other FROM ping p JOIN load l ON p.host = l.host WITHIN INTERVAL '2' SECOND
+    JOIN hosts one ON p.host = one.name JOIN hosts two ON l.host = two.name"""
+    found = looked_up(text, ping=pings(("a", 1, 1)), load=loads(("a", 50, 1)))
+    assert same(found, {"host": "a", "site": "east", "other": "east"})

@@ -10,6 +10,7 @@ import pytest
 from anabranch.errors import Problem, QueryError
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.builder import Query, Stream
+from anabranch.query.catalog import kind
 from anabranch.query.floats import exact_scales
 from anabranch.query.schemas import schemas
 
@@ -302,12 +303,60 @@ def test_the_timeout_of_a_tumble_is_a_number_of_milliseconds(timeout: str, code:
     assert (problem.code, problem.message) == (code, message)
 
 
+# --- results before the end ----------------------------------------------------------------------------------------
+
+EARLY: dict[str, Callable[..., Stream]] = {
+    "aggregate over time": lambda stream, **options: stream.aggregate("count(*) AS n", window="1h", **options),
+    "aggregate over tuples": lambda stream, **options: stream.aggregate("count(*) AS n", rows=2_002, **options),
+    "session": lambda stream, **options: stream.session("count(*) AS n", gap="1s", **options),
+    "tumble": lambda stream, **options: stream.tumble("count(*) AS n", by="source", **options),
+}
+
+
+@pytest.mark.parametrize("make", EARLY.values(), ids=EARLY)
+def test_results_before_the_end(make: Callable[..., Stream]) -> None:
+    diagram = reads_back(make(ping_query()[1], emit_rows=3, name="early"))
+    assert kind(diagram.box("early")).waits_us(diagram.box("early")) == 0
+    assert "also after every 3 rows" in list(kind(diagram.box("early")).lines(diagram.box("early")))
+    assert kind(diagram.box("early")).kept(diagram.box("early")).startswith("the tuples of")
+
+
+@pytest.mark.parametrize("make", EARLY.values(), ids=EARLY)
+def test_a_number_of_tuples_before_the_end_is_one(make: Callable[..., Stream]) -> None:
+    problem = only_problem(make(ping_query()[1], emit_rows=0))
+    assert told(problem) == ("bad-window", "emit_rows: 0 is not a number of tuples.", "Write 1 or more.")
+    with pytest.raises(QueryError, match="emit_rows: '1' is a str"):
+        make(ping_query()[1], emit_rows="1")
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        ({"window": "2s", "every": "1s", "emit_rows": 2}, "meaningless-option", "emit_rows: windows overlap, so"),
+        ({"rows": 4, "every_rows": 2, "emit_rows": 2}, "meaningless-option", "emit_rows: windows overlap, so"),
+        ({"rows": 4, "emit_rows": 4}, "meaningless-option", "emit_rows: a window is full after 4 tuples, so no"),
+        ({"rows": 2_002, "emit_rows": 2}, "bad-window", "emit_rows: a tuple would lie in 1,001 windows; 1,000 are"),
+    ],
+)
+def test_results_before_the_end_that_make_no_sense(options: dict[str, Any], code: str, message: str) -> None:
+    problem = only_problem(ping_query()[1].aggregate("count(*) AS n", **options))
+    assert problem.code == code
+    assert problem.message.startswith(message)
+    assert problem.remedy
+
+
 # --- slide ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"rows": 5}, {"rows": 5, "every_rows": 2}, {"rows": 5, "every": "1s"}, {"window": "1s", "every_rows": 3}],
+    [
+        {"rows": 5},
+        {"rows": 5, "every_rows": 2},
+        {"rows": 5, "every": "1s"},
+        {"window": "1s", "every_rows": 3},
+        {"window": "2s", "every": "1s"},
+    ],
 )
 def test_a_slide_reads_back(options: dict[str, Any]) -> None:
     _, ping = ping_query()
@@ -332,10 +381,12 @@ def test_a_slide_reads_back(options: dict[str, Any]) -> None:
             "meaningless-option",
             "every_rows: results come by `every` here.",
         ),
+        ({"window": "1s", "every": "2s"}, "bad-window", "every: 2s is longer than the window of 1s."),
+        ({"window": "5s", "every": "1us"}, "bad-window", "every: 1us is not a positive number of whole milliseconds."),
         (
-            {"window": "5s", "every": "1s"},
+            {"window": "1001ms", "every": "1ms"},
             "bad-window",
-            "every: results for windows of time, every while, are those of an Aggregate.",
+            "every: a tuple would lie in 1,001 windows; 1,000 are possible.",
         ),
         (
             {"rows": 2_002, "every_rows": 2},

@@ -18,15 +18,18 @@ from hypothesis import strategies as st
 from anabranch.query.boxes import (
     Arrow,
     Box,
+    Column,
     Dedup,
     Diagram,
     Drop,
     Filter,
     Latest,
+    Lookup,
     Map,
     Resample,
     Session,
     Slide,
+    Table,
     Tumble,
     Union,
     WSort,
@@ -45,6 +48,8 @@ WINDOW_US = 4 * MS
 FILTER = Filter(name="box", input=Arrow("a"), predicates=("v > 1",))
 MAP = Map(name="box", input=Arrow("a"), columns="k, v + 1 AS v")
 DROP = Drop(name="box", input=Arrow("a"), fraction=0.5)
+TABLE = Table(name="t", schema=(Column("t", "int"), Column("tv", "int")), key=("t",), rows=((1, 0), (2, 1), (3, 1)))
+LOOKUP = Lookup(name="box", input=Arrow("a"), table=TABLE, on="v = tv")
 UNION = union("box", "a", "b")
 JOIN = join("box", "a", "renamed", "k = k2", 3 * MS)
 TIME_WINDOW = aggregate("box", "a", "count(*) AS n, sum(v) AS v", ("k",), WINDOW_US, 2 * MS)
@@ -78,6 +83,7 @@ ALL = [
     FILTER,
     MAP,
     DROP,
+    LOOKUP,
     UNION,
     JOIN,
     TIME_WINDOW,
@@ -140,7 +146,7 @@ def names(box: Box) -> str:
 
 def test_every_class_is_tried() -> None:
     assert [names(box) for box in of(OperatorClass.REPEATABLE)] == [
-        "Filter", "Map", "Drop", "Union", "Join", "Aggregate-1", "Slide-1",
+        "Filter", "Map", "Drop", "Lookup", "Union", "Join", "Aggregate-1", "Slide-1",
     ]  # fmt: skip
     assert of(OperatorClass.CONVERGENT_CAPABLE) == [
         TIME_WINDOW, SLIDING, SESSION, LATEST_WITHIN, TUMBLE, LAST_THREE, LAST_MS, SECTIONS, RESAMPLE,

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from anabranch.model.identity import identity_hash
-from anabranch.query.boxes import Arrow, Session, Slide, Tumble, XSection
-from anabranch.reference.windows import SessionBox, SlideBox, TumbleBox, XSectionBox
+from anabranch.query.boxes import Aggregate, Arrow, Session, Slide, Tumble, XSection
+from anabranch.reference.ordered import OrderedBox
+from anabranch.reference.windows import (
+    CountAggregateBox,
+    EarlyAggregateBox,
+    SessionBox,
+    SlideBox,
+    TumbleBox,
+    XSectionBox,
+)
 from tests.unit.reference.streams import row
 
 MS = 1_000
@@ -120,6 +132,11 @@ def test_a_moment_has_a_result_if_a_tuple_came_since_the_last() -> None:
     assert box.promises() == {"s": 4 * MS + 1}
 
 
+def test_a_moment_is_over_the_while_before_it() -> None:
+    assert results(slide(window_us=4 * MS, every_us=2 * MS), 1, 2, 4, 5) == [(2, 1), (4, 3), (6, 11)], "2 is at 6 - 4"
+    assert results(slide(window_us=4 * MS, every_us=4 * MS), 0, 1, 4) == [(4, 1), (8, 4)], "4 is not before 4"
+
+
 def test_a_result_is_known_by_its_tuple() -> None:
     box = slide(rows=2)
     each = row("a/0", 1 * MS, 1, k="x", v=1)
@@ -174,3 +191,56 @@ def test_a_result_is_known_by_group_and_moment() -> None:
     tid = identity_hash("xsection", "x", [("string", "x"), ("bigint", 10 * MS)])
     assert box.punctuate(0, {"a/0": 10 * MS}) == {0: [row("x", 10 * MS, tid, k="x", n=1, v=1)]}
     assert box.promises() == {"x": 10 * MS + 1}
+
+
+# --- results before the end ----------------------------------------------------------------------------------------
+
+
+def shown(box: OrderedBox, *times_ms: int, until_ms: int = 100) -> list[tuple[int, object]]:
+    box.process(0, [row("a/0", time * MS, time, k="x", v=time) for time in times_ms])
+    return [(each.stime // MS, each.values["n"]) for each in box.close(until_ms * MS)[0]]
+
+
+def early(name: str, **options: Any) -> OrderedBox:
+    kinds: dict[str, tuple[Any, Any]] = {
+        "count": (Aggregate, CountAggregateBox),
+        "window": (Aggregate, EarlyAggregateBox),
+        "session": (Session, SessionBox),
+        "tumble": (Tumble, TumbleBox),
+    }
+    declared, made = kinds[name]
+    box = declared(name="s", input=Arrow("a"), columns="count(*) AS n", by=("k",), **options)
+    found: OrderedBox = made(box, {"k": "string", "v": "int"}, ["a/0"])
+    return found
+
+
+def test_results_come_after_every_so_many_tuples_and_at_the_end() -> None:
+    full = early("count", rows=4, every_rows=4, emit_rows=2)
+    assert shown(full, 1, 2, 3, 4, 5, 6, 7) == [(2, 2), (4, 4), (6, 2)], "the full one comes once"
+    timed = early("count", rows=4, every_rows=4, emit_rows=1, timeout_us=5 * MS)
+    assert shown(timed, 1, 2, 8) == [(1, 1), (2, 2), (6, 2), (8, 1), (13, 1)]
+    assert shown(early("window", window_us=10 * MS, every_us=10 * MS, emit_rows=2), 1, 2, 3, 12) == [
+        (2, 2), (10, 3), (20, 1),
+    ]  # fmt: skip
+    assert shown(early("session", gap_us=5 * MS, emit_rows=2), 1, 2, 3, 12) == [(2, 2), (8, 3), (17, 1)]
+    assert shown(early("tumble", emit_rows=2), 1, 2, 3, 4) == [(2, 2), (4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("count", {"rows": 4, "every_rows": 4}),
+        ("window", {"window_us": 10 * MS, "every_us": 10 * MS}),
+        ("session", {"gap_us": 10 * MS}),
+        ("tumble", {}),
+    ],
+)
+def test_a_result_before_the_end_is_known_by_its_first_and_its_last_tuple(name: str, options: dict[str, int]) -> None:
+    box = early(name, emit_rows=2, **options)
+    first, last = row("a/0", 1 * MS, 1, k="x", v=1), row("a/0", 2 * MS, 2, k="x", v=2)
+    box.process(0, [last, first])
+    assert box.close(2 * MS) == {0: []}
+    (made,) = box.close(3 * MS)[0]
+    assert made.stime == 2 * MS
+    assert made.tid == identity_hash("count", "s", [("string", "x"), *first.identity_parts, *last.identity_parts])
+    assert box.promises() == {"s": 3 * MS}, "a tuple at the watermark may have the next result"

@@ -45,7 +45,7 @@ def test_a_store_of_another_version(path: Path, store: Store) -> None:
     contents = bytearray(path.read_bytes())
     contents[60:64] = struct.pack(">I", 99)
     path.write_bytes(contents)
-    refused(path, "has format 99; this version of Anabranch reads format 5")
+    refused(path, "has format 99; this version of Anabranch reads format 6")
 
 
 def test_a_directory_in_its_place(tmp_path: Path) -> None:

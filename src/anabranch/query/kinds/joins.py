@@ -7,7 +7,14 @@ from typing import Final
 
 from anabranch.model.times import format_duration
 from anabranch.query.boxes import Column, Join, Latest, Resample, Schema
-from anabranch.query.checks import check_column, check_condition, check_unique, check_window, columns_read
+from anabranch.query.checks import (
+    check_column,
+    check_condition,
+    check_unique,
+    check_window,
+    columns_read,
+    is_expression,
+)
 from anabranch.query.infer import is_number
 from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.keys import ARROW, DURATION, FLAG, NAMES, TEXT, Key
@@ -47,7 +54,7 @@ class JoinKind(Kind[Join]):
         if left is None or right is None:
             check_condition(box.name, "on", box.on, None, report)
             return
-        shared = check_sides(box, left, right, report)
+        shared = check_sides(box.name, (str(box.left), left), (str(box.right), right), report)
         for name in columns_read(box.on):
             if name.lower() in shared:
                 message = f"on: {name!r} could be the column of {str(box.left)!r} or of {str(box.right)!r}."
@@ -99,7 +106,7 @@ class LatestKind(Kind[Latest]):
             if box.on is not None:
                 check_condition(box.name, "on", box.on, None, report)
             return
-        check_sides(box, left, right, report)
+        check_sides(box.name, (str(box.left), left), (str(box.right), right), report)
         if box.on is not None:
             check_equalities(box.name, box.on, left, right, report)
 
@@ -170,7 +177,7 @@ class ResampleKind(Kind[Resample]):
             if column.type is not None and not is_number(column.type):
                 message = f"columns: {column.name!r} is a {column.type}, which has no values between."
                 report.add("bad-resample", box.name, "columns", message, "Choose numbers.")
-        check_sides(box, left, tuple(made), report)
+        check_sides(box.name, (str(box.left), left), (str(box.right), tuple(made)), report)
         if box.on is not None:
             check_equalities(box.name, box.on, left, right, report)
 
@@ -198,7 +205,7 @@ def check_equalities(box: str, on: str, left: Schema, right: Schema, report: Rep
     """Equalities between columns of the two sides, which must be of one type: a key is the same as itself only."""
     told = len(report.problems)
     check_condition(box, "on", on, (*left, *right), report)
-    if len(report.problems) > told:
+    if len(report.problems) > told or not is_expression(on):
         return
     pairs = column_pairs(on, [column.name for column in left], [column.name for column in right])
     if pairs is None:
@@ -213,14 +220,14 @@ def check_equalities(box: str, on: str, left: Schema, right: Schema, report: Rep
             report.add("not-an-equality", box, "on", message, "Cast one of them with a map.")
 
 
-def check_sides(box: Join | Latest | Resample, left: Schema, right: Schema, report: Report) -> frozenset[str]:
+def check_sides(box: str, left: tuple[str, Schema], right: tuple[str, Schema], report: Report) -> frozenset[str]:
     """The columns that both sides have, in lower case: they are told, because what comes out has those of both."""
-    shared = {column.name.lower(): column.name for column in left if lookup(right, column.name) is not None}
+    shared = {column.name.lower(): column.name for column in left[1] if lookup(right[1], column.name) is not None}
     if shared:
         first = next(iter(shared.values()))
-        message = f"Both {str(box.left)!r} and {str(box.right)!r} have {', '.join(map(repr, shared.values()))}."
+        message = f"Both {left[0]!r} and {right[0]!r} have {', '.join(map(repr, shared.values()))}."
         remedy = f'Rename the columns of one side: .map("{first} AS other_{first}, ...").'
-        report.add("duplicate-name", box.name, "inputs", message, remedy)
+        report.add("duplicate-name", box, "inputs", message, remedy)
     return frozenset(shared)
 
 

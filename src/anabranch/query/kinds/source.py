@@ -8,9 +8,9 @@ from typing import Final
 from anabranch.model.names import is_name
 from anabranch.model.times import format_duration
 from anabranch.query.boxes import Column, Schema, Source
-from anabranch.query.checks import COLUMN_REMEDY, TYPE_REMEDY, check_columns, check_duration, check_unique
+from anabranch.query.checks import COLUMN_REMEDY, check_columns, check_duration, check_type, check_unique
 from anabranch.query.connector_checks import check_feed
-from anabranch.query.infer import PLAIN_TYPES, canonical_type
+from anabranch.query.infer import canonical_type
 from anabranch.query.judgement import Judgement, OperatorClass, Order
 from anabranch.query.keys import DURATION, FEED, NAMES, SCHEMA, TEXT, Key
 from anabranch.query.kinds.kind import Kind
@@ -18,17 +18,6 @@ from anabranch.query.problems import Report, candidates
 from anabranch.query.schema import lookup
 from anabranch.query.specs import kind_name
 from anabranch.query.value_flow import NONE, Columns, Flow
-
-_WRITTEN_BY_OTHERS: Final = {
-    "text": "string",
-    "varchar": "string",
-    "char": "string",
-    "uuid": "string",
-    "json": "string",
-    "number": "double",
-    "datetime": "timestamp",
-    "timestamp_ntz": "timestamp",
-}
 
 
 class SourceKind(Kind[Source]):
@@ -64,7 +53,7 @@ class SourceKind(Kind[Source]):
             report.add("unsupported-type", box.name, "schema", "The schema has no columns.", 'Write "name type, ...".')
         check_columns(box.name, "schema", [column.name for column in box.schema], report)
         for column in box.schema:
-            _check_type(box.name, column.name, column.type or "", report)
+            check_type(box.name, "schema", column.name, column.type or "", report)
         for field in ("disorder", "idle", "silence"):
             check_duration(box.name, field, getattr(box, f"{field}_us"), report)
         _check_time(box, report)
@@ -120,20 +109,6 @@ def _check_time_column(box: Source, time: str, report: Report) -> None:
         timestamps = [other.name for other in box.schema if other.type == "timestamp"]
         remedy = candidates(time, timestamps) or "Declare it as timestamp."
         report.add("bad-time-column", box.name, "time", message, remedy)
-
-
-def _check_type(box: str, column: str, type_: str, report: Report) -> None:
-    if canonical_type(type_) is not None:
-        return
-    if " collate" in type_:
-        remedy = "Declare it as string; compare lower(column), for example."
-        report.add("collation", box, "schema", f"Column {column!r} has a collation.", remedy)
-    elif not type_:
-        report.add("unsupported-type", box, "schema", f"Column {column!r} has no type.", TYPE_REMEDY)
-    else:
-        meant = _WRITTEN_BY_OTHERS.get(type_.split("(")[0])
-        remedy = f"Use {meant}." if meant else candidates(type_, (*PLAIN_TYPES, "decimal(p,s)"))
-        report.add("unsupported-type", box, "schema", f"Column {column!r} is a {type_!r}.", remedy)
 
 
 SOURCE: Final = SourceKind()

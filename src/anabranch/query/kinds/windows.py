@@ -7,7 +7,7 @@ from typing import Final
 
 from anabranch.limits import LARGEST_SUM_SCALE, WINDOW_ROWS, WINDOWS
 from anabranch.model.times import MS, format_duration
-from anabranch.query.boxes import Aggregate, Schema, Session, Slide, Summing, Tumble, XSection
+from anabranch.query.boxes import Aggregate, Early, Schema, Session, Slide, Summing, Tumble, XSection
 from anabranch.query.checks import (
     check_by,
     check_expression,
@@ -37,6 +37,7 @@ class AggregateKind(Kind[Aggregate]):
         Key(name="rows", form=WHOLE, default=None),
         Key(name="every_rows", form=WHOLE, default_from="rows"),
         Key(name="timeout", attribute="timeout_us", form=DURATION, default=None),
+        Key(name="emit_rows", form=WHOLE, default=None),
         Key(name="scale", form=WHOLE, default=None),
     )
     shape = ("[[", "]]")
@@ -55,6 +56,7 @@ class AggregateKind(Kind[Aggregate]):
             yield f"window of {box.rows} rows every {box.every_rows} rows"
         if box.timeout_us is not None:
             yield f"timeout {format_duration(box.timeout_us)}"
+        yield from early_lines(box)
         yield from scale_lines(box)
 
     def check(self, box: Aggregate, inputs: Sequence[Schema | None], report: Report) -> None:
@@ -66,6 +68,7 @@ class AggregateKind(Kind[Aggregate]):
             _check_count_windows(box.name, box.rows, box.every_rows, report)
         if box.timeout_us is not None:
             _check_timeout(box, box.timeout_us, report)
+        check_early(box, report)
         check_summing(box, inputs[0], report)
 
     def schema(self, box: Aggregate, inputs: Sequence[Schema]) -> Schema | None:
@@ -93,6 +96,8 @@ class AggregateKind(Kind[Aggregate]):
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
     def kept(self, box: Aggregate) -> str:
+        if box.emit_rows is not None:
+            return "the tuples of windows that are not over"
         both = self.state.split("; ")
         return both[1] if box.counts else both[0]
 
@@ -102,8 +107,8 @@ class AggregateKind(Kind[Aggregate]):
     def waits_us(self, box: Aggregate) -> int | None:
         """Windows of tuples: all tuples before the watermark are counted, and the next window ends with one at or after
         it. Windows of time: all that end at or before the watermark are out, and the next one ends at least one unit
-        later."""
-        return 0 if box.counts else 1
+        later; a result before the end of one has the time of a tuple at or after the watermark."""
+        return 0 if box.counts or box.emit_rows is not None else 1
 
 
 class SessionKind(Kind[Session]):
@@ -113,6 +118,7 @@ class SessionKind(Kind[Session]):
         Key(name="columns", form=TEXT),
         Key(name="by", form=NAMES, default=()),
         Key(name="gap", attribute="gap_us", form=DURATION),
+        Key(name="emit_rows", form=WHOLE, default=None),
         Key(name="scale", form=WHOLE, default=None),
     )
     shape = ("[[", "]]")
@@ -126,11 +132,13 @@ class SessionKind(Kind[Session]):
     def lines(self, box: Session) -> Iterator[str]:
         yield from summing_lines(box)
         yield f"gap {format_duration(box.gap_us)}"
+        yield from early_lines(box)
         yield from scale_lines(box)
 
     def check(self, box: Session, inputs: Sequence[Schema | None], report: Report) -> None:
         check_by(box.name, box.by, inputs[0], report)
         check_window(box.name, "gap", box.gap_us, report)
+        check_early(box, report)
         check_summing(box, inputs[0], report)
 
     def schema(self, box: Session, inputs: Sequence[Schema]) -> Schema | None:
@@ -140,13 +148,16 @@ class SessionKind(Kind[Session]):
         reason = "a restart misses tuples in the first session of a group only: the next begins after a gap"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
+    def kept(self, box: Session) -> str:
+        return self.state if box.emit_rows is None else "the tuples of each session that is not over"
+
     def flow(self, box: Session, flow: Flow) -> Columns:
         return flow.summed(box)
 
     def waits_us(self, box: Session) -> int | None:
         """All sessions whose gap ends at or before the watermark are out; that of a later one ends at least one unit
-        later."""
-        return 1
+        later. A result before that has the time of a tuple at or after the watermark."""
+        return 0 if box.emit_rows is not None else 1
 
 
 class TumbleKind(Kind[Tumble]):
@@ -156,6 +167,7 @@ class TumbleKind(Kind[Tumble]):
         Key(name="columns", form=TEXT),
         Key(name="by", form=NAMES),
         Key(name="timeout", attribute="timeout_us", form=DURATION, default=None),
+        Key(name="emit_rows", form=WHOLE, default=None),
         Key(name="scale", form=WHOLE, default=None),
     )
     shape = ("[[", "]]")
@@ -170,6 +182,7 @@ class TumbleKind(Kind[Tumble]):
         yield from summing_lines(box)
         if box.timeout_us is not None:
             yield f"timeout {format_duration(box.timeout_us)}"
+        yield from early_lines(box)
         yield from scale_lines(box)
 
     def check(self, box: Tumble, inputs: Sequence[Schema | None], report: Report) -> None:
@@ -180,6 +193,7 @@ class TumbleKind(Kind[Tumble]):
             report.add("missing-key", box.name, "by", message, remedy)
         if box.timeout_us is not None:
             check_window(box.name, "timeout", box.timeout_us, report)
+        check_early(box, report)
         check_summing(box, inputs[0], report)
 
     def schema(self, box: Tumble, inputs: Sequence[Schema]) -> Schema | None:
@@ -281,10 +295,8 @@ def _check_advance(box: Slide, report: Report) -> None:
         message = "every_rows: results come by `every` here."
         report.add("meaningless-option", box.name, "every_rows", message, "Leave `every` or `every_rows` out.")
     elif box.every_us is not None and box.window_us is not None and box.rows is None:
-        message = "every: results for windows of time, every while, are those of an Aggregate."
-        remedy = "Use .aggregate(…, window=…, every=…), or leave `every` out."
-        report.add("bad-window", box.name, "every", message, remedy)
-    if box.every_us is not None:
+        _check_time_advance(box.name, box.window_us, box.every_us, report)
+    elif box.every_us is not None:
         check_window(box.name, "every", box.every_us, report)
     if box.every_rows is not None and box.every_rows < 1:
         message = f"every_rows: {box.every_rows} is not a number of tuples."
@@ -364,6 +376,33 @@ def scale_lines(box: Summing) -> Iterator[str]:
         yield f"scale {box.scale}"
 
 
+def early_lines(box: Early) -> Iterator[str]:
+    if box.emit_rows is not None:
+        yield f"also after every {box.emit_rows} rows"
+
+
+def check_early(box: Early, report: Report) -> None:
+    """After how many tuples of a window there is a result before its end."""
+    if box.emit_rows is None:
+        return
+    if box.emit_rows < 1:
+        message = f"emit_rows: {box.emit_rows} is not a number of tuples."
+        report.add("bad-window", box.name, "emit_rows", message, "Write 1 or more.")
+    elif isinstance(box, Aggregate) and (box.window_us != box.every_us or box.rows != box.every_rows):
+        message = "emit_rows: windows overlap, so their results come often enough."
+        report.add("meaningless-option", box.name, "emit_rows", message, "Leave it out, or use a Slide.")
+    elif isinstance(box, Aggregate) and box.rows is not None:
+        _check_early_counts(box.name, box.rows, box.emit_rows, report)
+
+
+def _check_early_counts(box: str, rows: int, emit_rows: int, report: Report) -> None:
+    if emit_rows >= rows > 0:
+        message = f"emit_rows: a window is full after {rows} tuples, so no result comes before that."
+        report.add("meaningless-option", box, "emit_rows", message, "Leave it out, or lessen it.")
+    elif rows > emit_rows * WINDOWS:
+        _report_many_windows(box, "emit_rows", -(-rows // emit_rows), report)
+
+
 def check_summing(box: Summing, schema: Schema | None, report: Report) -> None:
     """The select list of aggregates, and how exact their sums are."""
     expressions = parsed(box.name, "columns", box.columns, report)
@@ -420,6 +459,11 @@ def _check_kind_of_window(box: Aggregate, report: Report) -> None:
 
 def _check_time_windows(box: str, window_us: int, every_us: int, report: Report) -> None:
     check_window(box, "window", window_us, report)
+    _check_time_advance(box, window_us, every_us, report)
+
+
+def _check_time_advance(box: str, window_us: int, every_us: int, report: Report) -> None:
+    """How far apart windows of time lie."""
     if every_us != window_us:
         check_window(box, "every", every_us, report)
     if every_us > window_us > 0:

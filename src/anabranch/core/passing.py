@@ -1,0 +1,60 @@
+"""Which boundaries a stage passes on without a batch, and what it promises then.
+
+Where rows wait, a batch has to run. Where only boundaries do, most batches would show nothing and change nothing but
+the promise of the output, which follows from the promises of the inputs alone (``core.output``). So the host promises
+it by itself, if two things hold:
+
+- *no row is left.* Every row below these positions of the journals has been in a batch that is logged, so nothing comes
+  out any more but what the boundaries themselves bring about;
+- *the boundaries bring about nothing.* Filter, Map, Union and Join emit at once. A window of time shows its results
+  when the watermark reaches its end, so none if no end lies between the watermark of the last batch and that of now.
+  What other boxes show that wait is known to Spark alone: those have their batch.
+
+Spark reads these boundaries with the next batch that runs. That batch may know less than what was promised, after a
+stop for instance; what was promised stays true (``raised``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anabranch.core.output import output_punctuations
+from anabranch.core.pacing import shows_results
+from anabranch.model.punctuation import Punctuations
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage, is_stateful
+
+
+class Passing:
+    """The rule for one stage."""
+
+    def __init__(self, diagram: Diagram, stage: Stage) -> None:
+        self._diagram = diagram
+        self._stage = stage
+        self._waits = is_stateful(diagram, stage)
+        self._root = diagram.box(stage.root)
+
+    def promised(
+        self, inputs: Mapping[str, Punctuations], *, rows: int, before_us: int, now_us: int
+    ) -> dict[str, int] | None:
+        """What the stage promises without a batch; None if it needs one.
+
+        ``inputs`` has the promises of what it reads, at positions below which ``rows`` have not been in a logged batch;
+        ``now_us`` is the watermark that these promises make, and ``before_us`` the one that the last batch ran with.
+        """
+        if not self.all_logged(rows) or self.shows(before_us, now_us):
+            return None
+        watermark_us = max(before_us, now_us)
+        return output_punctuations(self._diagram, self._stage.root, inputs, watermark_us, port=self._stage.port)
+
+    def all_logged(self, rows: int) -> bool:
+        return rows == 0
+
+    def shows(self, before_us: int, now_us: int) -> bool:
+        """Whether a batch may have results to show when the watermark has gone from one time to another."""
+        return self._waits and shows_results(self._root, before_us, now_us)
+
+
+def raised(said: Punctuations, promised: Punctuations) -> dict[str, int]:
+    """What is promised, and no less than was said before."""
+    return {origin: max(time, said.get(origin, 0)) for origin, time in promised.items()}

@@ -1,0 +1,70 @@
+"""Boundaries that a stage passes on without a batch: only what is true without one, and never less than was said."""
+
+from __future__ import annotations
+
+import pytest
+
+import anabranch as ab
+from anabranch.core.passing import Passing, raised
+from anabranch.query.graph import stages
+
+S = 1_000_000
+
+
+def passing(make: str) -> Passing:
+    query = ab.Query("q")
+    left, right = query.source("a", "x bigint"), query.source("b", "y bigint")
+    made = {
+        "filter": lambda: left.filter("x > 1"),
+        "join": lambda: left.join(right, on="x = y", within="1s", name="box"),
+        "window": lambda: left.aggregate("sum(x) AS x", window="10s", name="box"),
+        "count window": lambda: left.aggregate("sum(x) AS x", rows=3, name="box"),
+        "session": lambda: left.session("sum(x) AS x", gap="1s", name="box"),
+    }[make]()
+    query.output("out", made)
+    if make != "join":
+        query.output("other", right.filter("y > 1"))
+    diagram = query.checked()
+    return Passing(diagram, next(stage for stage in stages(diagram) if "a" in stage.inputs))
+
+
+def promised(make: str, *, rows: int = 0, before_us: int = 11 * S, now_us: int = 12 * S) -> dict[str, int] | None:
+    inputs = {"a": {"a/0": 12 * S}, "b": {"b/0": 13 * S}}
+    return passing(make).promised(inputs, rows=rows, before_us=before_us, now_us=now_us)
+
+
+def test_what_never_waits_passes_on_what_its_inputs_promise() -> None:
+    assert promised("filter") == {"a/0": 12 * S}
+
+
+def test_a_join_promises_the_smaller_of_both_inputs() -> None:
+    assert promised("join") == {"box": 12 * S}
+
+
+@pytest.mark.parametrize("make", ["filter", "join", "window"])
+def test_no_boundary_overtakes_a_row_that_no_batch_has_logged(make: str) -> None:
+    assert promised(make, rows=1) is None
+
+
+def test_a_window_of_time_promises_what_a_batch_with_that_watermark_would() -> None:
+    assert promised("window") == {"box": 12 * S + 1}
+    assert promised("window", before_us=10 * S, now_us=20 * S - 1000) == {"box": 20 * S - 1000 + 1}
+
+
+def test_a_window_of_time_that_ends_has_its_batch() -> None:
+    assert promised("window", before_us=19 * S, now_us=20 * S) is None
+
+
+def test_a_watermark_does_not_go_back() -> None:
+    """At a start inputs may not have said again what they promised before."""
+    assert promised("window", before_us=12 * S, now_us=0) == {"box": 12 * S + 1}
+
+
+@pytest.mark.parametrize("make", ["count window", "session"])
+def test_what_spark_alone_knows_has_its_batch(make: str) -> None:
+    assert promised(make) is None
+    assert promised(make, before_us=12 * S) is not None
+
+
+def test_what_was_said_stays_said() -> None:
+    assert raised({"a/0": 7, "b/0": 1}, {"a/0": 5, "b/0": 9, "c/0": 3}) == {"a/0": 7, "b/0": 9, "c/0": 3}
