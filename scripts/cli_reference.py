@@ -51,6 +51,12 @@ new terminal afterwards. `anabranch --show-completion` prints the script instead
 options, their values, query files (`.py`, `.sql`, `.yaml`, `.yml`), files of rows, and, after the address of a node
 that answers within half a second, its streams. Completion runs and loads nothing: it does not open query files.
 
+## Names of streams
+
+A node may run several queries. A stream or a source is written `QUERY/STREAM`, in every command and in Python. The
+query may be left out where only one query of the node (with `--deployment`: of the file) has such a stream. Otherwise
+the error lists those to choose from.
+
 ## JSON
 
 With `--json`, standard output is one JSON object and nothing else. Later versions may add keys, but keep those listed.
@@ -70,10 +76,11 @@ Errors are not JSON: they go to standard error as `error[code]: …`, and the ex
 | `explain FILE.toml --json` | `mistakes` (a list, each with code, path, message and remedy), \
 `plan` (null if there are mistakes): `queries`, `nodes`, `links`, `faults` |
 | `run --json` | `query`, `state` (the state directory), `address`: one line, when the node runs |
-| `node --json` | `node`, `query`, `state`, `address`: one line, when the node runs |
+| `node --json` | `node`, `queries` (their names), `state`, `address`: one line, when the node runs, or waits for a \
+query |
 | `push --json` | `accepted`, `repeated`, `late`, `skipped`: rows; also after an error |
-| `status --json` | `query`, `address`, `state`, `intake`, `uptime_s`, `executors`, `spark`, `tables`, `sources`, \
-`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `links`, `writers`, `streams` |
+| `status --json` | `node` (its name), `address`, `state`, `intake`, `uptime_s`, `executors`, `spark`, `links`, \
+`queries` |
 | `status --deployment --json` | `file`, `nodes`, `queries` |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
@@ -85,11 +92,14 @@ of `status`, each by name:
 | node | `state`: {states}; `intake`: open, or why it has stopped; \
 `executors`: null without a cluster; `spark`: null if the node needs none, or `state` (starting, running, restarting, \
 failed), `starts` (how often it was started), `error` (how its JVM ended, until it runs again) |
+| query of a node | `state`, as that of a node; `error` (why it cannot continue), `uptime_s`, `tables`, `sources`, \
+`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `writers`, `streams` |
 | table, by name | `rows`, `digest` (of its contents) |
 | source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
 `closed` |
 | feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |
-| stage | `state`, `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
+| stage | `replica` (its id: query, stage, node and generation), `state`, \
+`error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | peer, by node | `state`: there or away; `error` |
 | inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples that it delivered first) |
@@ -110,10 +120,11 @@ And `status --deployment`:
 | of each | keys |
 |---|---|
 | node of a deployment | `state`: as above, or unreachable; where `anabranch up` runs it also paused, killed, ended; \
-`address`, `site`, `query`, `enters` (sources), `runs` (fragments), `writes` (outputs), `uptime_s`, `rows_in`, \
-`alarms`, `error` |
+`address`, `site`, `queries` (each with `enters`: sources, `runs`: fragments, `writes`: outputs), `others` (queries \
+that it runs and the file does not have), `uptime_s`, `rows_in`, `alarms`, `error` |
 | query | `mode`, `fragments`, `streams`, `lanes` |
-| lane of a query | `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest ahead |
+| lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest \
+ahead |
 | fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
 | stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \
 with `state`, `lag_rows`, `first` (tuples that it delivered first), `error`; null for a copy or reader that does not \

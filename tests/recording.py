@@ -143,7 +143,7 @@ def read_again(
         _keep_everything(node)
         waiting: dict[str, list[Segment]] = {
             source.name: [
-                *_segments(first.rows.get(source.name), chosen, node._streams.logs[source.name][1].spec, random),
+                *_segments(first.rows.get(source.name), chosen, node.hosted.streams.logs[source.name][1].spec, random),
                 (None, dict.fromkeys(source.origins, CLOSED_US)),
             ]
             for source in first.diagram.sources
@@ -151,7 +151,7 @@ def read_again(
         for number in range(1, 1 + sum(map(len, waiting.values()))):
             source = random.choice([name for name, segments in waiting.items() if segments])
             rows, punctuations = waiting[source].pop(0)
-            with node._streams.logs[source][0].transaction() as transaction:
+            with node.hosted.streams.logs[source][0].transaction() as transaction:
                 transaction.append(source, rows, punctuations, now_us=0)
             if number == settle_after or (settle_after is None and random.random() < 0.05):
                 _settle(node)
@@ -166,7 +166,7 @@ def replay(first: Recording, state: Path, order: Sequence[int], **settings: Any)
     with _noting_batches(recording), running(first.diagram, state, boundary_interval_us=HOUR_US, **settings) as node:
         _keep_everything(node)
         rows, closed = first.rows[source.name].take(order), dict.fromkeys(source.origins, CLOSED_US)
-        with node._streams.logs[source.name][0].transaction() as transaction:
+        with node.hosted.streams.logs[source.name][0].transaction() as transaction:
             transaction.append(source.name, rows, closed, now_us=0)
         _read_all(node, recording)
     return recording
@@ -220,7 +220,7 @@ def _settle(node: Node) -> None:
 
 
 def _keep_everything(node: Node) -> None:
-    for name, (store, log) in node._streams.logs.items():
+    for name, (store, log) in node.hosted.streams.logs.items():
         if "test" not in log.readers():
             with store.transaction() as transaction:
                 transaction.add_reader(name, "test", at_seq=0)
@@ -245,16 +245,16 @@ def _noting_batches(recording: Recording) -> Iterator[None]:
 
 def _read_all(node: Node, recording: Recording) -> None:
     _settle(node)
-    recording.streams = {name: _read(node, name) for name in node._streams.logs}
+    recording.streams = {name: _read(node, name) for name in node.hosted.streams.logs}
     for source in recording.diagram.sources:
-        log = node._streams.logs[source.name][1]
+        log = node.hosted.streams.logs[source.name][1]
         stored = [segment.rows for segment in log.read(0, log.end_seq()) if segment.rows is not None]
         if stored:
             recording.rows[source.name] = pa.Table.from_batches(stored)
 
 
 def _read(node: Node, name: str) -> RecordedStream:
-    log = node._streams.logs[name][1]
+    log = node.hosted.streams.logs[name][1]
     stream = RecordedStream()
     for segment in log.read(0, log.end_seq()):
         rows = [] if segment.rows is None else tuples_of(segment.rows, log.spec.origins)

@@ -74,8 +74,8 @@ class Layout:
         pairs += [
             (copy, name)
             for name, node in plan.nodes.items()
-            if node.role is not None
-            for copies in node.role.upstream.values()
+            for assignment in node.assignment.queries.values()
+            for copies in assignment.upstream.values()
             for copy in copies
         ]
         return cls(groups, tuple(sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})))

@@ -8,6 +8,7 @@ from typing import Any
 from anabranch.deploy.looking import Found, overview
 from anabranch.deploy.plan import Plan
 from anabranch.errors import AnabranchError
+from tests.chaos.processes import flat
 
 LAG_ROWS = 200
 """So far behind may a node be that has caught up: while rows come, there is always something on the way."""
@@ -22,18 +23,19 @@ def why_not_back(plan: Plan, found: Found, node: str, hurt: Collection[str]) -> 
         return f"{node} is {said['state']}"
     whole = overview(plan, found)["queries"]
     (query,) = whole.values()
-    reasons = (*_lanes(node, said, found), *_stages(node, query), *_copies(node, query, hurt))
+    answers = [flat(dict(other)) for other in found.values() if not isinstance(other, AnabranchError)]
+    reasons = (*_lanes(node, flat(dict(said)), answers), *_stages(node, query), *_copies(node, query, hurt))
     return next(iter(reasons), None)
 
 
-def _lanes(node: str, said: Mapping[str, Any], found: Found) -> Iterator[str]:
+def _lanes(node: str, said: Mapping[str, Any], answers: list[dict[str, Any]]) -> Iterator[str]:
     """An entry point counts when it has learned what the others hold."""
     for source, facts in said["sources"].items():
         for origin, lane in facts["lanes"].items():
             held = [
                 other["sources"][source]["lanes"][origin]["shared"]["held"]
-                for other in found.values()
-                if not isinstance(other, AnabranchError) and source in other["sources"]
+                for other in answers
+                if source in other["sources"]
             ]
             if lane["shared"]["state"] not in ("leads", "follows"):
                 yield f"{node} {lane['shared']['state']} {origin}"

@@ -152,8 +152,9 @@ class Hurting:
     def _note(self, found: Found) -> None:
         for node, said in found.items():
             if isinstance(said, dict):
-                self.alarms |= {f"{node}, {stream}": facts for stream, facts in said["alarms"].items()}
-                self.batch_ms |= {f"{node} {name}": stage["batch_ms"] for name, stage in said["stages"].items()}
+                for query in said["queries"].values():
+                    self.alarms |= {f"{node}, {stream}": facts for stream, facts in query["alarms"].items()}
+                    self.batch_ms |= {f"{node} {name}": stage["batch_ms"] for name, stage in query["stages"].items()}
 
 
 def _back(wound: Wound, took_s: float) -> str:

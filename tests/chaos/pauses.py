@@ -127,10 +127,15 @@ def play_round(sleepers: Sleepers, seed: int, *, pauses: int, report: Callable[[
 
 def _lanes(client: Client) -> dict[str, Any]:
     try:
-        sources: Any = client.status()["sources"]
+        queries: Any = client.status()["queries"]
     except AnabranchError:
         return {}
-    return {lane: facts["shared"] for source in sources.values() for lane, facts in source["lanes"].items()}
+    return {
+        lane: facts["shared"]
+        for query in queries.values()
+        for source in query["sources"].values()
+        for lane, facts in source["lanes"].items()
+    }
 
 
 def _write_deployment(folder: Path) -> Path:

@@ -44,6 +44,12 @@ class HarnessError(Exception):
     """The run could not be carried through: a node did not come up, a failpoint was not reached."""
 
 
+def flat(status: dict[str, Any]) -> dict[str, Any]:
+    """What a node with one query says of itself and of the query, together."""
+    (query,) = status["queries"].values()
+    return {**query, **status}
+
+
 class NodeProcess:
     """One start of a node on a state directory; ``kill`` leaves nothing of it."""
 
@@ -117,7 +123,7 @@ class NodeProcess:
         """What ``anabranch status`` says, or None while nobody answers."""
         with Client(self.address) as client:
             try:
-                return client.status()
+                return flat(client.status())
             except ab.NodeUnreachable:
                 return None
 

@@ -209,7 +209,7 @@ class OnSpark(Running):
         assert self._node.wait_caught_up(HANG_S), self._node.statistics()["stages"]
 
     def results(self) -> list[tuple[str, int]]:
-        log = self._node._streams.logs["totals"][1]
+        log = self._node.hosted.streams.logs["totals"][1]
         stored = [segment.rows for segment in log.read(0, log.end_seq()) if segment.rows is not None]
         tuples = [each for rows in stored for each in tuples_of(rows, log.spec.origins)]
         return [(each.values["k"], each.values["total"]) for each in tuples]

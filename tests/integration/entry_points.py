@@ -13,10 +13,10 @@ from anabranch.bench.processes import free_ports
 from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
 from anabranch.model.position import Position
 from anabranch.node.node import Node
-from anabranch.node.part import Part
 from anabranch.node.settings import NodeSettings
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
-from anabranch.query.graph import stages
+from tests.assigning import assigned
 from tests.waiting import wait_for
 
 Identity = tuple[str, int, int, int]
@@ -66,7 +66,7 @@ class EntryPoints:
 
     def rows(self, name: str, stream: str = "events") -> list[Identity]:
         """What the log of this entry point shows, in canonical order."""
-        log = self.nodes[name]._streams.logs[stream][1]
+        log = self.nodes[name].hosted.streams.logs[stream][1]
         found: list[Identity] = []
         for segment in log.read(log.first_seq() - 1, log.end_seq()):
             if segment.rows is not None:
@@ -81,19 +81,19 @@ class EntryPoints:
         return [x for _, _, _, x in self.rows(name)]
 
     def punctuations(self, name: str) -> dict[str, int]:
-        return self.nodes[name]._streams.logs["events"][1].punctuations()
+        return self.nodes[name].hosted.streams.logs["events"][1].punctuations()
 
     def incarnation(self, name: str) -> str:
-        return self.nodes[name]._streams.logs["events"][1].incarnation
+        return self.nodes[name].hosted.streams.logs["events"][1].incarnation
 
     def floors(self, name: str) -> Mapping[str, int]:
-        return self.nodes[name]._streams._served["events"].readers["replica:reader"].floors
+        return self.nodes[name].hosted.streams._served["events"].readers["replica:reader"].floors
 
     def read_all(self) -> None:
         """The reader of their logs acknowledges everything, and they are trimmed."""
         for node in self.nodes.values():
-            log = node._streams.logs["events"][1]
-            served = node._streams._served["events"]
+            log = node.hosted.streams.logs["events"][1]
+            served = node.hosted.streams._served["events"]
             served.subscribed(ReaderSubscribed(reader="replica:reader", life="1"))
             end = Position(log.incarnation, log.last_id())
             served.acknowledged(ReaderAcknowledged(reader="replica:reader", life="1", position=end))
@@ -126,14 +126,13 @@ class EntryPoints:
         return all(each == shown[0] for each in shown)
 
 
-def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> Part:
+def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> AssignedQuery:
     """What one of several entry points does, which runs nothing else. A feed runs at the first of them."""
-    return Part(
-        node=name,
-        stages=(),
-        all_stages=stages(query),
-        entries=frozenset({"events"}),
-        feeds=frozenset({"events"} if name == min(addresses) else ()),
+    return assigned(
+        query,
+        name,
+        entries=["events"],
+        feeds=["events"] if name == min(addresses) else [],
         readers={"events": ("reader",)},
         peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
     )

@@ -50,7 +50,7 @@ def test_two_shells(tmp_path: Path) -> None:
 
         status = json.loads(anabranch("status", address, "--json").stdout)
         assert status["state"] == "running"
-        assert status["sources"]["ping"]["rows_in"] == 4
+        assert status["queries"]["slow_paths"]["sources"]["ping"]["rows_in"] == 4
         assert "No lane holds the others" in anabranch("status", address).stdout
 
         children = node.children()

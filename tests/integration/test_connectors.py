@@ -51,8 +51,8 @@ def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypa
     query.feed("numbers", "generator:rate=max,rows=4000,n=sequence")
     with running(query, tmp_path / "state") as node:
         wait_for(lambda: caught_up(node, 2000), lambda: shown(node))
-        assert node._spark is not None
-        session = node._spark.session()
+        assert node.hosted._spark is not None
+        session = node.hosted._spark.session()
         expected = list(range(1, 2001))
         lines = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
         assert [line["_id"] for line in lines] == expected

@@ -12,16 +12,25 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.deploy.awaiting import Awaiting
 from anabranch.deploy.handing import hand_over
 from anabranch.deploy.plan import load_plan
 from anabranch.errors import NodeUnreachable
 from anabranch.transport.client import Client
+from anabranch.transport.ports import HandOver
 from anabranch.transport.server import FlightServer
 from tests.integration.deployments import write
+from tests.unit.transport.fake_node import FakeNode
 from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.processes
+
+
+class TakesAll:
+    def may_take(self, given: HandOver) -> bool:
+        return True
+
+    def take(self, given: HandOver) -> None:
+        pass
 
 
 @contextmanager
@@ -48,19 +57,19 @@ def test_a_waiting_node_starts_when_it_is_given_a_query_and_again_by_itself(tmp_
     nodes = load_plan(alone).nodes
     with ExitStack() as others, Client(str(nodes["a"].address), timeout_s=HANG_S) as client:
         for name in ("b", "c"):  # only their doors
-            waiting = Awaiting(nodes[name], tmp_path / name)
-            others.enter_context(FlightServer(waiting, *nodes[name].address, roles=waiting))
+            others.enter_context(FlightServer(FakeNode(), *nodes[name].address, assignments=TakesAll()))
         with node(alone, "a") as process:
-            wait_for(lambda: state(client) == "waiting")
-            hand_over(file)
             assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["query"] == "numbers"
-            assert state(client) == "running"
+            assert json.loads(process.stdout.readline())["queries"] == []
+            assert state(client) == "waiting"
+            hand_over(file)
+            wait_for(lambda: state(client) == "running")
             process.send_signal(signal.SIGTERM)
             assert process.wait() == 0
         with node(alone, "a") as process:
             assert process.stdout is not None
-            assert json.loads(process.stdout.readline())["address"] == str(nodes["a"].address)
+            told = json.loads(process.stdout.readline())
+            assert (told["queries"], told["address"]) == (["numbers"], str(nodes["a"].address))
 
 
 def test_a_waiting_node_stops_when_it_is_told(tmp_path: Path) -> None:

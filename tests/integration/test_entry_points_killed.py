@@ -62,7 +62,8 @@ class Processes:
         with suppress(AnabranchError):
             for address in self.addresses.values():
                 with Client(address) as client:
-                    sources: Any = client.status()["sources"]
+                    queries: Any = client.status()["queries"]
+                (sources,) = (query["sources"] for query in queries.values())
                 if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
                     return False
             return True

@@ -63,14 +63,14 @@ def filtered() -> ab.Query:
 
 
 def results(node: Node, stream: str = "large") -> list[int]:
-    log = node._streams.logs[stream][1]
+    log = node.hosted.streams.logs[stream][1]
     found = [segment.rows for segment in log.read(0, log.end_seq()) if segment.rows is not None]
     return [x for rows in found for x in rows.column("x").to_pylist()]
 
 
 def session_of(node: Node) -> SparkSession:
-    assert node._spark is not None
-    session: SparkSession = node._spark.session()
+    assert node.hosted._spark is not None
+    session: SparkSession = node.hosted._spark.session()
     return session
 
 
@@ -96,7 +96,7 @@ def test_every_type_arrives_as_it_is_with_its_nulls(state: Path) -> None:
     with running(query, state) as node, ab.connect(node.address) as connection:
         connection.push("all", rows)
         assert node.wait_caught_up(HANG_S)
-        log = node._streams.logs["same"][1]
+        log = node.hosted.streams.logs["same"][1]
         same = [segment.rows for segment in log.read(0, log.end_seq()) if segment.rows is not None]
         assert pa.Table.from_batches(same).select(rows.column_names).equals(rows)
         assert held_bytes(session_of(node)) == 0
@@ -156,7 +156,7 @@ class Hurt:
 
 def test_a_connection_that_is_cut_in_a_batch_costs_a_second_try(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with running(filtered(), state) as node, ab.connect(node.address) as connection:
-        server = node._journals
+        server = node.host._journals
         assert server is not None
 
         def cut() -> None:
@@ -178,7 +178,7 @@ def test_an_error_in_the_middle_of_a_range_reaches_the_user_as_a_sentence(
 
     with running(filtered(), state) as node, ab.connect(node.address) as connection:
         told: list[str] = []
-        runner = node._runners["numbers"]
+        runner = node.hosted.runners["numbers"]
         note = runner._note_failure
         monkeypatch.setattr(runner, "_note_failure", lambda error: (told.append(str(error)), note(error)))
         hurt = Hurt(monkeypatch, fail)
@@ -308,7 +308,7 @@ def test_rows_that_are_damaged_fail_the_batch_and_leave_no_memory_behind(
 def test_a_stop_interrupts_a_query_that_waits_for_news(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "NEWS_WAIT_S", 10 * HANG_S)
     with running(filtered(), state) as node:
-        runner = node._runners["numbers"]
+        runner = node.hosted.runners["numbers"]
         wait_for(lambda: not runner._news.is_set() and node.wait_caught_up(HANG_S))
         runner._run.stop()
         assert not runner._run.running

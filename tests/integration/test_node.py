@@ -76,7 +76,7 @@ def test_late_rows_are_kept_aside_with_what_made_them_late(node: Node, connectio
     assert [(each["k"], each["_stime"], each["at"]) for each in late] == [
         ("late", T0 + timedelta(seconds=9), T0 + timedelta(seconds=8.9))
     ]
-    assert connection.status()["sources"]["timed"]["late_rows"] == 1  # type: ignore[index]
+    assert connection.status()["queries"]["surface"]["sources"]["timed"]["late_rows"] == 1  # type: ignore[index]
 
 
 def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connection: ab.Connection) -> None:
@@ -90,18 +90,18 @@ def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connec
 
 
 def test_a_refused_push_names_the_row_and_leaves_nothing(node: Node, connection: ab.Connection) -> None:
-    before = node._streams.logs["timed"][1].last_id()
+    before = node.hosted.streams.logs["timed"][1].last_id()
     bad = [row("a", 1, 11), {"k": "b", "x": 1, "at": None}]
     with pytest.raises(ab.PushRefused, match="at") as caught:
         connection.push("timed", bad)
     assert caught.value.row == 1
-    assert node._streams.logs["timed"][1].last_id() == before
+    assert node.hosted.streams.logs["timed"][1].last_id() == before
 
 
 def test_a_plain_flight_client_lists_reads_and_pushes(node: Node, connection: ab.Connection) -> None:
     client = flight.connect(f"grpc://{node.address}")
     names = {info.descriptor.path[0].decode() for info in client.list_flights()}
-    assert {"timed", "timed.late", "passed", "counts"} <= names
+    assert {"surface/timed", "surface/timed.late", "surface/passed", "surface/counts"} <= names
     info = client.get_flight_info(flight.FlightDescriptor.for_path("timed"))
     table = pa.table({"k": ["plain"], "x": pa.array([5], pa.int32()), "at": [T0 + timedelta(seconds=20)]})
     table = table.cast(pa.schema([info.schema.field(name) for name in ("k", "x", "at")]))
@@ -120,8 +120,8 @@ def test_status_names_the_lane_that_everything_waits_for(node: Node, connection:
     with connection.producer("named", "p") as producer:
         producer.push([row("a", 1, 1), row("a", 1, 30)])
     assert node.wait_caught_up(HANG_S)
-    stage = next(stage for stage in node._stages if stage.inputs == ("named",))
-    waits = connection.status()["stages"][stage.name]["waits_for"]  # type: ignore[index]
+    stage = next(stage for stage in node.hosted.part.stages if stage.inputs == ("named",))
+    waits = connection.status()["queries"]["surface"]["stages"][stage.name]["waits_for"]  # type: ignore[index]
     assert waits["origin"] == "named/q"
     assert rows_of(connection, "named_counts") == []
     connection.client.close_lane("named", "q")
@@ -160,15 +160,15 @@ def test_a_journal_is_trimmed_behind_spark_and_an_output_is_not(node: Node, conn
     connection.push("timed", [row("trim", 1, 70)])
     assert node.wait_caught_up(HANG_S)
     connection.push("timed", [row("trim", 1, 71)])  # Spark's commit of a batch is known when the next one runs
-    wait_for(lambda: node._streams.logs["timed"][1].first_id() > 1)
-    assert node._streams.logs["passed"][1].first_id() == 1
+    wait_for(lambda: node.hosted.streams.logs["timed"][1].first_id() > 1)
+    assert node.hosted.streams.logs["passed"][1].first_id() == 1
 
 
 def test_a_named_reader_keeps_what_it_has_not_acknowledged(node: Node, connection: ab.Connection) -> None:
     assert node.wait_caught_up(HANG_S)
     subscription = connection.subscribe("passed", start="start", follow=False, reader="auditor")
     read = sum(batch.num_rows for batch in subscription)
-    log = node._streams.logs["passed"][1]
+    log = node.hosted.streams.logs["passed"][1]
     assert read > 0
     assert log.first_id() == 1
     subscription.acknowledge()
@@ -202,7 +202,8 @@ def test_statistics_count_what_went_in_and_out(node: Node) -> None:
     assert statistics["sources"]["timed"]["rows_in"] >= 5
     assert all(stage["state"] == "running" and stage["batches"] > 0 for stage in statistics["stages"].values())
     assert statistics["streams"]["passed"]["rows_in"] >= 3
-    assert statistics.keys() == documented_keys("status --json")
+    assert node.host.statistics().keys() == documented_keys("status --json")
+    assert node.hosted.statistics().keys() == documented_keys("query of a node")
     for thing in ("source", "stage", "stream"):
         told = json.dumps(statistics[f"{thing}s"])
         assert [key for key in documented_keys(thing) if f'"{key}": ' not in told] == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -16,12 +15,13 @@ from anabranch import limits
 from anabranch.bench.processes import free_ports
 from anabranch.model.times import CLOSED_US, format_time
 from anabranch.node.node import Node
-from anabranch.node.part import Part
 from anabranch.node.settings import NodeSettings
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import stages
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
+from tests.assigning import assigned
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.spark import QUICK_JVM
@@ -61,7 +61,6 @@ class Deployment:
         self.said: dict[str, list[str]] = {}
         self.nodes: dict[str, Node] = {}
         self._diagram = diagram()
-        self._all_stages = stages(self._diagram)
 
     def start(self, name: str) -> None:
         conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
@@ -88,35 +87,23 @@ class Deployment:
     def address(self, name: str) -> str:
         return f"127.0.0.1:{self._ports[name]}"
 
-    def _part(self, name: str) -> Part:
-        totals, sums = self._all_stages
+    def _part(self, name: str) -> AssignedQuery:
+        totals, sums = (stage.name for stage in stages(self._diagram))
         if name == "entry":
-            return Part(
-                node=name,
-                stages=(),
-                all_stages=self._all_stages,
-                entries=frozenset({"events"}),
-                readers={"events": REPLICAS},
-            )
+            return assigned(self._diagram, name, entries=["events"], readers={"events": REPLICAS})
         if name in REPLICAS:
             others = {other: self.address(other) for other in REPLICAS if other != name}
-            return Part(
-                node=name,
-                stages=(totals,),
-                all_stages=self._all_stages,
-                entries=frozenset(),
+            return assigned(
+                self._diagram,
+                name,
+                stages=[totals],
                 upstream={"events": {"entry": self.address("entry")}},
                 readers={"box:totals": ("end",)},
                 siblings=others,
                 compared={"every_second": others},
             )
-        return Part(
-            node=name,
-            stages=(sums,),
-            all_stages=self._all_stages,
-            entries=frozenset(),
-            upstream={"box:totals": {replica: self.address(replica) for replica in REPLICAS}},
-        )
+        copies = {replica: self.address(replica) for replica in REPLICAS}
+        return assigned(self._diagram, name, stages=[sums], upstream={"box:totals": copies})
 
 
 @contextmanager
@@ -151,7 +138,7 @@ def expected(count: int) -> list[Row]:
 @pytest.mark.long
 def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: Path) -> None:
     with deployed(tmp_path) as deployment:
-        assert deployment.nodes["entry"]._spark is None
+        assert deployment.nodes["entry"].hosted._spark is None
         with ab.connect(deployment.address("entry")) as connection:
             connection.push("events", rows(0, 600))  # 30 s
             wait_for(lambda: len(results(deployment)) == 2)
@@ -213,13 +200,12 @@ def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(
                 port=port,
                 disk_reserve_bytes=1 << 20,
             )
-            whole, addresses = Part.whole(query.checked()), {each: f"127.0.0.1:{ports[each]}" for each in ports}
-            entry = replace(whole, node=name, stages=(), readers={"events": REPLICAS}, writes=frozenset())
-            replica = replace(
-                whole,
-                node=name,
-                entries=frozenset(),
-                feeds=frozenset(),
+            made, addresses = query.checked(), {each: f"127.0.0.1:{ports[each]}" for each in ports}
+            entry = assigned(made, name, entries=["events"], readers={"events": REPLICAS})
+            replica = assigned(
+                made,
+                name,
+                stages=[stage.name for stage in stages(made)],
                 upstream={"events": {"entry": addresses["entry"]}},
                 compared={"odd": {other: addresses[other] for other in REPLICAS if other != name}},
             )
@@ -250,13 +236,13 @@ def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> 
         for first in range(600, 1_800, 100):
             connection.push("events", rows(first, first + 100))
         entry = deployment.nodes["entry"]
-        wait_for(lambda: entry._streams._served["events"].is_cut_off("replica:a"))
+        wait_for(lambda: entry.hosted.streams._served["events"].is_cut_off("replica:a"))
         deployment.start("a")
         wait_for(lambda: "rebuilt" in deployment.said["a"])
         a = deployment.nodes["a"]
         wait_for(lambda: a.statistics()["state"] == "running")
         assert any(said.startswith("has to be rebuilt: It lacks what no copy") for said in deployment.said["a"])
-        assert not entry._streams._served["events"].is_cut_off("replica:a")
+        assert not entry.hosted.streams._served["events"].is_cut_off("replica:a")
         wait_for(lambda: len(results(deployment)) == 8)
         deployment.stop("b")
         connection.push("events", rows(1_800, 2_400))

@@ -34,6 +34,7 @@ from tests.waiting import HANG_S, wait_for
 STAGES = ("numbers", "totals", "pairs")
 BATCHES = 14
 ROWS = 60
+QUERY = "queries/power"
 
 pytestmark = pytest.mark.spark
 
@@ -69,6 +70,7 @@ class Disk:
 
     def __init__(self, state: Path, aside: Path) -> None:
         self._state = state
+        self._query = state / QUERY
         self._synced = aside / "synced"
         self._aside = aside
         self._lock = threading.Lock()
@@ -93,20 +95,21 @@ class Disk:
         """All of one moment: no sync ends meanwhile, a commit that is seen is logged, a log's journal is not behind."""
         image = self._aside / name
         with self._lock:
-            self._tear(image / "checkpoints", random)
+            self._tear(image / QUERY / "checkpoints", random)
             for database in [*(f"stages/{stage}.db" for stage in STAGES), "sources/numbers.db"]:
-                target = image / database
+                target = image / QUERY / database
                 target.parent.mkdir(parents=True, exist_ok=True)
-                with closing(sqlite3.connect(self._state / database)) as live, closing(sqlite3.connect(target)) as copy:
+                with closing(sqlite3.connect(self._query / database)) as live, closing(sqlite3.connect(target)) as copy:
                     live.backup(copy)
-        shutil.copy(self._state / "node.json", image)
+        shutil.copy(self._query / "query.json", image / QUERY)
+        shutil.copy(self._state / "host.json", image)
         return image
 
     def _tear(self, target: Path, random: Random) -> None:
         """The synced files whole; each newer one whole, in part, empty, or not there."""
         if self._synced.exists():
             shutil.copytree(self._synced, target)
-        live = self._state / "checkpoints"
+        live = self._query / "checkpoints"
         for path in sorted(live.rglob("*")):
             copy = target / path.relative_to(live)
             if copy.exists() or not path.is_file() or random.random() < 0.25:

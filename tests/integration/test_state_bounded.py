@@ -79,7 +79,7 @@ class State:
 
 def states(node: Node, stage: str) -> list[State]:
     """After each batch of a stage; none where it has no state."""
-    handle: Any = node._runners[stage]._run._query.handle
+    handle: Any = node.hosted.runners[stage]._run._query.handle
     return [State.of(progress) for progress in handle.recentProgress if progress.stateOperators]
 
 

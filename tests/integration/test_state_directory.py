@@ -30,6 +30,7 @@ from tests.spark import running
 from tests.waiting import HANG_S, wait_for
 
 MEBIBYTE = 1 << 20
+QUERY = "queries/counts"
 
 
 class NoSpark(Exception):
@@ -114,33 +115,49 @@ def test_an_undamaged_directory_goes_on(state: Path, start_without_spark: Callab
     assert seen == [2_000, 2_000]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 2, "query": {"na', "[]", "null", '{"format": 2}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 3, "query": {"na', "[]", "null", '{"format": 3}'])
 def test_a_damaged_marker_is_refused(state: Path, text: str) -> None:
-    (state / "node.json").write_text(text)
-    assert "node.json is damaged" in refused(state).message
+    (state / QUERY / "query.json").write_text(text)
+    assert "query.json is damaged" in refused(state).message
 
 
-def test_another_format_is_refused(state: Path) -> None:
-    (state / "node.json").write_text('{"format": 99}')
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}"])
+def test_a_damaged_marker_of_the_host_is_refused(state: Path, text: str) -> None:
+    (state / "host.json").write_text(text)
+    assert "host.json is damaged" in refused(state).message
+
+
+@pytest.mark.parametrize("marker", ["host.json", f"{QUERY}/query.json"])
+def test_another_format_is_refused(state: Path, marker: str) -> None:
+    (state / marker).write_text('{"format": 99}')
     assert "format 99" in refused(state).message
+
+
+def test_a_directory_of_the_time_when_it_held_one_query_is_refused(tmp_path: Path) -> None:
+    for name in ("sources", "inlets", "stages", "checkpoints"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "node.json").write_text('{"format": 2, "query": {}, "part": {}, "life": "a"}')
+    told = refused(tmp_path)
+    assert "was written in format 2, this version reads 3" in told.message
+    assert "the version of Anabranch that wrote it, or start with an empty directory" in told.remedy
 
 
 @pytest.mark.parametrize("name", ["sources/values.db", "sources/others.db", "stages/per_window.db"])
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.6, 0.99])
 def test_a_file_that_was_cut_off_is_refused(state: Path, name: str, part: float) -> None:
-    whole = (state / name).read_bytes()
-    (state / name).write_bytes(whole[: int(len(whole) * part)])
+    whole = (state / QUERY / name).read_bytes()
+    (state / QUERY / name).write_bytes(whole[: int(len(whole) * part)])
     assert name in refused(state).message
 
 
 def test_a_file_of_something_else_is_refused(state: Path) -> None:
-    (state / "sources/others.db").write_bytes(b"not a database at all" * 1_000)
+    (state / QUERY / "sources/others.db").write_bytes(b"not a database at all" * 1_000)
     assert "not a state file of Anabranch" in refused(state).message
 
 
 def test_rows_without_their_marker_are_refused(state: Path) -> None:
-    (state / "node.json").unlink()
-    assert "no node.json" in refused(state).message
+    (state / "host.json").unlink()
+    assert "no host.json" in refused(state).message
 
 
 # --- foreign, changed, in use --------------------------------------------------------------------------------------
@@ -163,7 +180,8 @@ def test_a_file_instead_of_a_directory_is_refused(tmp_path: Path) -> None:
 
 def test_an_empty_directory_is_taken(tmp_path: Path, start_without_spark: Callable[..., None]) -> None:
     start_without_spark(tmp_path, query(), push_some)
-    assert (tmp_path / "node.json").exists()
+    assert (tmp_path / "host.json").exists()
+    assert (tmp_path / QUERY / "query.json").exists()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
-from anabranch.deploy.parts import part_of, settings_of
+from anabranch.deploy.parts import assigned, settings_of
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.model.header import HEADER
 from anabranch.node.node import Node
@@ -94,7 +94,7 @@ def made(plan: Plan, name: str, state: Path) -> Node:
     conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
     settings = NodeSettings(host="127.0.0.1", port=node.address.port, master="local[2]", conf=conf, tables=node.tables)
     assert settings_of(node).tables == settings.tables
-    return Node(plan.queries["paths"].diagram, state, settings, part=part_of(plan, name), directory=node.directory)
+    return Node(plan.queries["paths"].diagram, state, settings, part=assigned(plan, name, "paths"))
 
 
 def test_a_replica_with_other_contents_does_not_begin(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_replica_with_other_contents_does_not_begin(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, text, WITH_TABLE))
     (tmp_path / "hosts.csv").write_text("host,site\na,east\n")
     (tmp_path / "own.csv").write_text("host,site\na,west\n")
-    assert part_of(plan, "c").shares_tables.keys() == {"b"}
+    assert assigned(plan, "c", "paths").shares_tables.keys() == {"b"}
     first = made(plan, "b", tmp_path / "b")
     with first:
         assert first.statistics()["tables"]["hosts"]["rows"] == 1

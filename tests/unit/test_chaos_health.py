@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.deploy.parts import assigned_queries
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.errors import NodeUnreachable
 from tests.chaos.health import LAG_ROWS, why_not_back
@@ -26,31 +27,42 @@ def found(plan: Plan) -> dict[str, Any]:
 
 
 def _well(plan: Plan, name: str) -> Said:
-    role = plan.nodes[name].role
-    assert role is not None
+    (part,) = assigned_queries(plan, name)
+    (query,) = plan.queries.values()
     lane = {"punctuation_us": 0, "silent_us": 0, "closed": False}
-    made = [*(entrance.source for entrance in role.entrances), *(t.stream for s in role.stages for t in s.targets)]
-    return {
+    made = [*part.entries, *(target.stream for stage in part.stages for target in stage.targets)]
+    running = {
         "state": "running",
-        "intake": "open",
-        "uptime_s": 1.0,
+        "error": None,
+        "alarms": {},
         "sources": {
-            each.source: {
+            source: {
                 "rows_in": 10,
-                "lanes": {origin: {**lane, "shared": {"state": "follows", "held": 10}} for origin in each.lanes},
+                "lanes": {
+                    origin: {**lane, "shared": {"state": "follows", "held": 10}}
+                    for origin in query.entrances[source].lanes
+                },
             }
-            for each in role.entrances
+            for source in part.entries
         },
         "stages": {
             stage.name: {"state": "running", "error": None, "rows_out": 10, "inputs": {"x": {"lag_rows": 0}}}
-            for stage in role.stages
+            for stage in part.stages
         },
         "streams": {stream: {"last_id": 10, "bytes": 1, "incarnation": "i"} for stream in made},
         "inlets": {
             stream: {copy: {"state": "read", "position": "i:10", "first": 1, "error": None} for copy in copies}
-            for stream, copies in role.upstream.items()
+            for stream, copies in part.upstream.items()
         },
     }
+    host = {"state": "running", "intake": "open", "uptime_s": 1.0, "spark": None}
+    return {**host, "queries": {query.name: running}}
+
+
+def of(found: dict[str, Any], name: str) -> Any:
+    """What a node says of its only query."""
+    (query,) = found[name]["queries"].values()
+    return query
 
 
 def test_nothing_is_missing_where_all_are_well(plan: Plan, found: dict[str, Any]) -> None:
@@ -65,23 +77,23 @@ def test_a_node_must_answer_and_run(plan: Plan, found: dict[str, Any]) -> None:
 
 
 def test_an_entry_point_must_have_learned_what_the_others_hold(plan: Plan, found: dict[str, Any]) -> None:
-    lane = found["mit"]["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
+    lane = of(found, "mit")["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
     lane["state"] = "learns"
     assert why_not_back(plan, found, "mit", ()) == "mit learns load_mit/mit"
     lane["state"] = "leads"
     assert why_not_back(plan, found, "mit", ()) is None
-    other = found["ufl"]["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
+    other = of(found, "ufl")["sources"]["load_mit"]["lanes"]["load_mit/mit"]["shared"]
     other["held"] = 11 + LAG_ROWS
     assert why_not_back(plan, found, "mit", ()) == f"mit holds 10 entries of load_mit/mit, another {11 + LAG_ROWS}"
 
 
 def test_a_replica_must_have_caught_up(plan: Plan, found: dict[str, Any]) -> None:
-    found["osu"]["stages"]["with_load"]["inputs"]["x"]["lag_rows"] = LAG_ROWS + 1
+    of(found, "osu")["stages"]["with_load"]["inputs"]["x"]["lag_rows"] = LAG_ROWS + 1
     assert why_not_back(plan, found, "osu", ()) == f"with_load on osu is running, {LAG_ROWS + 1} rows behind"
 
 
 def test_a_copy_must_be_read_again_unless_its_reader_is_away(plan: Plan, found: dict[str, Any]) -> None:
-    found["osu"]["inlets"]["box:loads"]["wisc"]["state"] = "away"
+    of(found, "osu")["inlets"]["box:loads"]["wisc"]["state"] = "away"
     away = "osu does not read the copy of box:loads on wisc"
     assert why_not_back(plan, found, "wisc", ()) == away
     assert why_not_back(plan, found, "osu", ()) == away
@@ -90,7 +102,7 @@ def test_a_copy_must_be_read_again_unless_its_reader_is_away(plan: Plan, found: 
 
 
 def test_a_new_incarnation_that_nobody_has_read_is_not_back(plan: Plan, found: dict[str, Any]) -> None:
-    found["wisc"]["streams"]["box:loads"]["incarnation"] = "j"
+    of(found, "wisc")["streams"]["box:loads"]["incarnation"] = "j"
     assert why_not_back(plan, found, "wisc", ()) == "osu does not read the copy of box:loads on wisc"
-    found["wisc"]["streams"]["box:loads"] = {"last_id": 11 + LAG_ROWS, "bytes": 1, "incarnation": "i"}
+    of(found, "wisc")["streams"]["box:loads"] = {"last_id": 11 + LAG_ROWS, "bytes": 1, "incarnation": "i"}
     assert why_not_back(plan, found, "wisc", ()) == f"osu is {1 + LAG_ROWS} rows behind the copy of box:loads on wisc"

@@ -171,8 +171,8 @@ class FreshNode(FreshSide):
 
     def _results(self) -> Mapping[str, int]:
         status: Any = self._status()
-        streams = {} if status is None else status["streams"]
-        return {name: int(stream["rows_in"]) for name, stream in streams.items()}
+        queries = {} if status is None else status["queries"]
+        return {name: int(log["rows_in"]) for query in queries.values() for name, log in query["streams"].items()}
 
     def _status(self) -> dict[str, object] | None:
         assert self._connection is not None

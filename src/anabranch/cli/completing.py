@@ -70,8 +70,11 @@ def beginning(incomplete: str) -> list[str]:
 
 
 def stream(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The streams of the node whose address stands before."""
-    return [(info.name, info.kind) for info in _streams(context) if info.name.startswith(incomplete)]
+    """The streams of the node whose address stands before; with their query, where it has several."""
+    found = _streams(context)
+    several = len({info.query for info in found}) > 1
+    names = [(str(info.id) if several else info.name, info.kind) for info in found]
+    return [(name, kind) for name, kind in names if name.startswith(incomplete)]
 
 
 def running_node(incomplete: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""``anabranch deploy``: gives a query to nodes that already run."""
+"""``anabranch deploy``: gives queries to nodes that already run."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ def deploy(
         typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
     ],
 ) -> None:
-    """Hand the queries of a deployment to nodes that wait for one.
+    """Hand the queries of a deployment to nodes that already run.
 
-    A node waits if `anabranch node FILE NAME` started it with a file that has no query for it. All nodes that the
-    queries name must be waiting; otherwise no node gets anything. Each node keeps its query, and resumes it after a
-    restart. A query written in Python is sent as the diagram that it builds, not as a program.
+    A node that `anabranch node FILE NAME` started takes any number of queries, besides those of its own file. All nodes
+    that the queries name must be running; otherwise no node gets anything. Queries that the nodes already run are left
+    alone. Each node keeps its queries, and resumes them after a restart. A query written in Python is sent as the
+    diagram that it builds, not as a program.
 
     \b
     Examples:
@@ -29,8 +30,7 @@ def deploy(
     """
     from anabranch.deploy.handing import hand_over
 
-    plan = hand_over(file)
-    for name, node in plan.nodes.items():
-        if node.role is not None:
-            typer.echo(f"{name}: starts its part of {node.role.query}")
+    plan, given = hand_over(file)
+    for name, queries in given.items():
+        typer.echo(f"{name}: starts its part of {', '.join(queries)}")
     typer.echo(ways_through(plan, file))

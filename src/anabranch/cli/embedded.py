@@ -17,7 +17,7 @@ from anabranch.errors import AnabranchError, ConfigError
 if TYPE_CHECKING:
     from anabranch.deploy.control import Control
     from anabranch.deploy.plan import NodePlan, Plan
-    from anabranch.node.node import Node
+    from anabranch.node.host import Host
 
 LOOK_S: Final = 0.2
 
@@ -32,7 +32,7 @@ def run_embedded(
     _check_one_spark(plan)
     states = {name: state_of(node, file, state) for name, node in plan.nodes.items()}
     check_start(file, plan, states)
-    nodes: dict[str, Node] = {}
+    nodes: dict[str, Host] = {}
     waiting = Waiting(signals.check)
     try:
         with signals.obeyed():
@@ -50,7 +50,7 @@ def run_embedded(
         close_spark()
 
 
-def _wait(nodes: dict[str, Node], control: Control, signals: Signals, for_us: int | None) -> None:
+def _wait(nodes: dict[str, Host], control: Control, signals: Signals, for_us: int | None) -> None:
     """Until someone asks us to stop, the time is over, or every node has failed. One that fails is stopped."""
     from anabranch.deploy.faults import refuse_embedded
 
@@ -68,25 +68,23 @@ def _wait(nodes: dict[str, Node], control: Control, signals: Signals, for_us: in
         control.serve(refuse_embedded, LOOK_S)
 
 
-def _made(node: NodePlan, plan: Plan, state: Path, progress: Callable[[str], None]) -> Node:
-    from anabranch.deploy.parts import part_of, relays_of, settings_of
-    from anabranch.node.node import Node
+def _made(node: NodePlan, plan: Plan, state: Path, progress: Callable[[str], None]) -> Host:
+    from anabranch.deploy.parts import assigned_queries, relays_of, settings_of
+    from anabranch.node.host import Host
 
-    assert node.role is not None
-    return Node(
-        plan.queries[node.role.query].diagram,
+    return Host(
+        node.name,
         state,
         settings_of(node),
-        part=part_of(plan, node.name),
+        queries=assigned_queries(plan, node.name),
         relays=relays_of(plan, node.name),
-        directory=node.directory,
         progress=lambda text: progress(f"{node.name}: {text}"),
     )
 
 
 def _in_order(plan: Plan) -> list[NodePlan]:
     """Those without Spark first, so that they take rows while it starts."""
-    return sorted((node for node in plan.nodes.values() if node.role is not None), key=lambda node: node.needs_spark)
+    return sorted((node for node in plan.nodes.values() if node.assignment.queries), key=lambda node: node.needs_spark)
 
 
 def _check_one_spark(plan: Plan) -> None:

@@ -1,4 +1,4 @@
-"""A node that runs in the foreground of a shell: started with progress, watched, and stopped when someone asks."""
+"""A host that runs in the foreground of a shell: started with progress, watched, and stopped when someone asks."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from anabranch.cli.waiting import Waiting, running_line
 
 if TYPE_CHECKING:
     from anabranch.errors import AnabranchError
-    from anabranch.node.node import Node
+    from anabranch.node.host import Host
 
 LOOK_S: Final = 0.2
-"""How often a running node is asked whether it has failed, and the time whether it is over."""
+"""How often a running host is asked whether it has failed, and the time whether it is over."""
 
 
-def run_node(
-    node: Node, signals: Signals, waiting: Waiting, *, running: Callable[[], None], for_us: int | None, live: bool
+def run_host(
+    host: Host, signals: Signals, waiting: Waiting, *, running: Callable[[], None], for_us: int | None, live: bool
 ) -> None:
     """From its start to its stop. ``running`` is called in between; ``live`` shows a line that moves."""
     try:
         with signals.obeyed():
             with waiting:
-                node.start()
+                host.start()
             signals.check()
             running()
-            _wait(node, signals, for_us, live=live)
+            _wait(host, signals, for_us, live=live)
     finally:
-        node.stop()
+        host.stop()
         close_spark()
 
 
@@ -50,21 +50,24 @@ def tell_error(error: AnabranchError, *, before: str = "", after: str = "") -> N
     typer.echo(f"{before}{painted(f'error[{error.code}]:', Tone.bad, err=True)} {error}{after}", err=True)
 
 
-def _wait(node: Node, signals: Signals, for_us: int | None, *, live: bool) -> None:
+def _wait(host: Host, signals: Signals, for_us: int | None, *, live: bool) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
     started = time.monotonic()
-    told: set[str] = set()
+    told: set[object] = set()
     new_line = "\n" if live else ""  # below the line that moves
     while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
-        failure, failed = node.failure(), node.failed_stages()
+        failure, failed, queries = host.failure(), host.failed_stages(), host.failures()
         for stage, error in failed.items():
             if stage not in told and error is not failure:
                 tell_error(error, before=new_line, after="" if failure else " The other stages go on.")
-        told |= failed.keys()
+        for query, error in queries.items():
+            if query not in told and error is not failure and error not in failed.values():
+                tell_error(error, before=f"{new_line}query {query}: ", after=" The other queries go on.")
+        told |= {*failed, *queries}
         if failure is not None:
             raise failure
         if live:
-            line = running_line(node.statistics(), shutil.get_terminal_size().columns - 1)
+            line = running_line(host.statistics(), shutil.get_terminal_size().columns - 1)
             typer.echo(f"\r\x1b[K{line}", nl=False)
         time.sleep(LOOK_S)
     if live:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,13 +12,13 @@ import typer
 
 from anabranch.cli import completing
 from anabranch.cli.colours import can_move
-from anabranch.cli.foreground import run_node
-from anabranch.cli.stopping import Signals, StopAsked
+from anabranch.cli.foreground import run_host
+from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us
 from anabranch.cli.waiting import Waiting
 
 if TYPE_CHECKING:
-    from anabranch.deploy.addresses import Address
+    from anabranch.model.ids import QueryId
 
 
 def node(
@@ -43,22 +41,22 @@ def node(
 ) -> None:
     """Run one node of a deployment until Ctrl-C, SIGTERM or --for.
 
-    The node runs its part of the query, and waits for the nodes that it reads from, however long they take. Every
-    machine has the same file. The state directory holds all durable state: run the node on it again, and it resumes
-    where it was. A node that is only an entry point starts no Spark; a node that no query names waits for `anabranch
-    deploy`. Exit codes as for `anabranch run`.
+    The node runs its part of every query that names it, and waits for the nodes that it reads from, however long they
+    take. Every machine has the same file. The state directory holds all durable state: run the node on it again, and it
+    resumes where it was. A node that is only an entry point starts no Spark; a node that no query names waits for
+    `anabranch deploy`, which also hands further queries to nodes that run some. Exit codes as for `anabranch run`.
 
     \b
     Examples:
       anabranch node deployment.toml boston
       anabranch node deployment.toml boston --state /var/lib/anabranch
     """
-    from anabranch.deploy.awaiting import await_role
-    from anabranch.deploy.parts import part_of, relays_of, settings_of
+    from anabranch.deploy.parts import assigned_queries, relays_of, settings_of
     from anabranch.deploy.plan import load_plan
     from anabranch.deploy.states import state_of
+    from anabranch.deploy.taking import Taking, given_before, refuse_twice
     from anabranch.errors import ConfigError
-    from anabranch.node.node import Node
+    from anabranch.node.host import Host
     from anabranch.query.problems import candidates
 
     plan = load_plan(file)
@@ -66,49 +64,37 @@ def node(
         raise ConfigError(f"{file} has no node {name!r}.", remedy=candidates(name, plan.nodes))
     planned = plan.nodes[name]
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
+    logging.getLogger("anabranch.host").setLevel(logging.INFO)
     where = state or state_of(planned, file)
+    named, given = assigned_queries(plan, name), given_before(where, planned.tables)
+    refuse_twice(file, named, given, where)
     signals = Signals()
-    if planned.role is None:
-        try:
-            handed = await_role(planned, where, _waiting(planned.address, signals, err=as_json))
-        except StopAsked:
-            raise typer.Exit(signals.exit_code) from None
-        # Whoever hands over a query cannot allow faults where the file of this machine does not.
-        plan = replace(handed, faults=handed.faults and plan.faults)
-        planned = plan.nodes[name]
-    assert planned.role is not None
     waiting = Waiting(signals.check, err=as_json)
-    query = plan.queries[planned.role.query]
-    made = Node(
-        query.diagram,
+    made = Host(
+        name,
         where,
         settings_of(planned),
-        part=part_of(plan, name),
+        queries=[*named, *given],
         relays=relays_of(plan, name),
-        directory=planned.directory,
         progress=waiting.progress,
+        assignments=lambda host: Taking(host, name, planned.address, where),
     )
-    typer.echo(f"node {name} of query {query.name}, state directory {where}", err=as_json)
+    queries = list(made.queries)
+    typer.echo(f"node {name}{_of(queries)}, state directory {where}", err=as_json)
 
     def running() -> None:
-        facts = {"node": name, "query": query.name, "state": str(where.absolute()), "address": made.address}
+        facts = {"node": name, "queries": queries, "state": str(where.absolute()), "address": made.address}
         typer.echo(json.dumps(facts) if as_json else f"address: {made.address}")
+        if not queries:
+            typer.echo(f"waiting for a query at {made.address}: anabranch deploy FILE", err=as_json)
 
     live = can_move(sys.stdout) and not as_json
-    run_node(made, signals, waiting, running=running, for_us=for_us, live=live)
+    run_host(made, signals, waiting, running=running, for_us=for_us, live=live)
     typer.echo("stopped", err=as_json)
     raise typer.Exit(signals.exit_code)
 
 
-def _waiting(address: Address, signals: Signals, *, err: bool) -> Callable[[], None]:
-    """Says once that it waits, and from then on whether to stop."""
-    said = False
-
-    def check() -> None:
-        nonlocal said
-        if not said:
-            typer.echo(f"waiting for a query at {address}: anabranch deploy FILE", err=err)
-            said = True
-        signals.check()
-
-    return check
+def _of(queries: list[QueryId]) -> str:
+    if not queries:
+        return ""
+    return f" of query {queries[0]}" if len(queries) == 1 else f" of queries {', '.join(queries)}"

@@ -20,7 +20,7 @@ def tables(found: Mapping[str, Any]) -> Iterator[Table]:
         yield _fragments(name, query["fragments"])
         streams = {stream: facts for stream, facts in query["streams"].items() if facts["readers"]}
         if streams:
-            yield _streams(streams, found["nodes"])
+            yield _streams(f" of {name}" if len(found["queries"]) > 1 else "", streams, found["nodes"])
 
 
 def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None) -> Table:
@@ -32,7 +32,7 @@ def nodes_table(nodes: Mapping[str, Any], notes: Mapping[str, str] | None = None
             _state(node["state"]),
             node["address"],
             "" if node["site"] == name else node["site"],
-            _number(node["rows_in"]) if node["enters"] else "",
+            _number(node["rows_in"]) if any(query["enters"] for query in node["queries"].values()) else "",
             _does(node),
         ]
         made.add_row(*cells, *([notes.get(name, "")] if notes else []))
@@ -46,11 +46,12 @@ def troubles(found: Mapping[str, Any]) -> Iterator[str]:
             yield f"node {name}: {node['error']}"
         for alarm in alarms(node["alarms"]):
             yield f"{alarm}; found by {name}"
-    for query in found["queries"].values():
+    several = len(found["queries"]) > 1
+    for name, query in found["queries"].items():
         for fragment, facts in query["fragments"].items():
             for node, copy in facts["copies"].items():
                 if copy["error"]:
-                    yield f"{fragment} on {node}: {copy['error']}"
+                    yield f"{f'{name}/' if several else ''}{fragment} on {node}: {copy['error']}"
 
 
 def alarms(streams: Mapping[str, Any]) -> Iterator[str]:
@@ -66,14 +67,19 @@ def alarms(streams: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _does(node: Mapping[str, Any]) -> str:
-    parts = []
-    if node["enters"]:
-        parts.append(f"takes in {', '.join(node['enters'])}")
-    if node["runs"]:
-        parts.append(f"runs {', '.join(node['runs'])}")
-    if node["writes"]:
-        parts.append(f"writes {', '.join(node['writes'])}")
-    return "; ".join(parts) or "waits for a query"
+    """What it runs; where that is of several queries, each with its name."""
+    queries = node["queries"]
+    told = {name: "; ".join(_parts(query)) for name, query in queries.items()}
+    several = len(queries) + len(node["others"]) > 1
+    lines = [f"{name}: {parts}" if several else parts for name, parts in told.items()]
+    lines += [f"{name}: not in this file" for name in node["others"]]
+    return "\n".join(lines) or "waits for a query"
+
+
+def _parts(query: Mapping[str, Any]) -> Iterator[str]:
+    for verb, key in (("takes in", "enters"), ("runs", "runs"), ("writes", "writes")):
+        if query[key]:
+            yield f"{verb} {', '.join(query[key])}"
 
 
 def _fragments(query: str, fragments: Mapping[str, Any]) -> Table:
@@ -85,8 +91,10 @@ def _fragments(query: str, fragments: Mapping[str, Any]) -> Table:
     return made
 
 
-def _streams(streams: Mapping[str, Any], nodes: Mapping[str, Any]) -> Table:
-    made = table("streams between nodes", "stream", "=read by", "=copy of", "=state", ">lag rows", ">first", ">of all")
+def _streams(of: str, streams: Mapping[str, Any], nodes: Mapping[str, Any]) -> Table:
+    made = table(
+        f"streams{of} between nodes", "stream", "=read by", "=copy of", "=state", ">lag rows", ">first", ">of all"
+    )
     for name, stream in streams.items():
         for reader, copies in stream["readers"].items():
             if copies is None:

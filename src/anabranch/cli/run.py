@@ -14,7 +14,7 @@ from anabranch import limits
 from anabranch.cli import completing
 from anabranch.cli.colours import can_move
 from anabranch.cli.connecting import connect_query, table_places
-from anabranch.cli.foreground import run_node
+from anabranch.cli.foreground import run_host
 from anabranch.cli.stopping import Signals
 from anabranch.cli.values import duration_us, settings, size_bytes, wait_us
 from anabranch.cli.waiting import Waiting, ways_in_and_out
@@ -127,6 +127,6 @@ def run(
             typer.echo(ways_in_and_out(node.diagram, node.address))
 
     live = can_move(sys.stdout) and not as_json
-    run_node(node, signals, waiting, running=running, for_us=for_us, live=live)
+    run_host(node.host, signals, waiting, running=running, for_us=for_us, live=live)
     typer.echo("stopped", err=as_json)
     raise typer.Exit(signals.exit_code)

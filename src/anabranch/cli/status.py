@@ -46,8 +46,8 @@ def status(
 ) -> None:
     """Show the state of a node or a deployment, and what it waits for.
 
-    For a node: its sources and their lanes, feeds, Spark stages, links to other nodes, writers, and its streams with
-    their readers.
+    For a node: for each of its queries the sources and their lanes, feeds, Spark stages, writers, and streams with
+    their readers; and its links to other nodes.
 
     For a deployment: its nodes, the copies of each fragment with their lag, and for each stream between nodes which
     copies are read, the lag of each reader, and how often each copy was first. Nodes that do not answer are shown as
@@ -56,7 +56,7 @@ def status(
     \b
     Examples:
       anabranch status 127.0.0.1:7700
-      anabranch status 127.0.0.1:7700 --json | jq .stages
+      anabranch status 127.0.0.1:7700 --json | jq '.queries[].stages'
       anabranch status --deployment
       anabranch status examples/planetlab.toml --json | jq .nodes
     """
@@ -112,39 +112,55 @@ def _show(draw: Callable[[Console], None]) -> None:
 
 
 def _draw(console: Console, found: dict[str, Any]) -> None:
-    from rich.text import Text
-
-    if found["state"] == NodeState.WAITING:
-        _say(
-            console, f"node {found['node']} at {found['address']} waits for a query: anabranch deploy FILE", Tone.waits
-        )
+    queries = found["queries"]
+    if not queries:
+        node = f"node {found['node']} at {found['address']}"
+        if found["state"] == NodeState.WAITING:
+            _say(console, f"{node} waits for a query: anabranch deploy FILE", Tone.waits)
+        else:
+            _say(console, f"{node}: {found['state']}", "")
         return
-    intake = "" if found["intake"] == "open" else f"  {found['intake']}"
-    head = Text(f"query {found['query']} at {found['address']}: ").append_text(_state(found["state"]))
-    head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
-    console.print(head)
-    if found["sources"]:
-        print_table(console, _sources(found["sources"]))
-    if found.get("peers"):
-        print_table(console, _shared_lanes(found["sources"]))
-    if found.get("feeds"):
-        print_table(console, _feeds(found["feeds"]))
-    if found["stages"]:
-        print_table(console, _stages(found["stages"]))
-    if found.get("links"):
+    _draw_head(console, found)
+    for name, query in queries.items():
+        if len(queries) > 1:
+            console.print()
+            console.print(_text(f"query {name}: ").append_text(_state(query["state"])))
+        _draw_query(console, query)
+    if found["links"]:
         print_table(console, _links(found["links"]))
-    if found.get("writers"):
-        print_table(console, _writers(found["writers"]))
-    print_table(console, _streams(found["streams"]))
     console.print()
-    if found["sources"]:
-        lane = slowest_lane(_lanes(found))
-        _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
-    if found.get("executors") == 0:
+    for name, query in queries.items():
+        if query["sources"]:
+            lane = slowest_lane(_lanes(found, name))
+            _say(console, lane, Tone.waits if lane.startswith(WAITS) else "")
+    if found["executors"] == 0:
         words = "Batches wait for executors: the cluster needs workers with free cores and memory."
         _say(console, words, Tone.waits)
     for trouble in _troubles(found):
         _say(console, trouble, Tone.bad)
+
+
+def _draw_head(console: Console, found: dict[str, Any]) -> None:
+    queries = list(found["queries"])
+    what = f"query {queries[0]}" if len(queries) == 1 else f"node {found['node']} with {len(queries)} queries"
+    intake = "" if found["intake"] == "open" else f"  {found['intake']}"
+    head = _text(f"{what} at {found['address']}: ").append_text(_state(found["state"]))
+    head.append(f", up {_seconds(found['uptime_s'])}").append(intake, style=Tone.bad)
+    console.print(head)
+
+
+def _draw_query(console: Console, query: dict[str, Any]) -> None:
+    if query["sources"]:
+        print_table(console, _sources(query["sources"]))
+    if query["peers"]:
+        print_table(console, _shared_lanes(query["sources"]))
+    if query["feeds"]:
+        print_table(console, _feeds(query["feeds"]))
+    if query["stages"]:
+        print_table(console, _stages(query["stages"]))
+    if query["writers"]:
+        print_table(console, _writers(query["writers"]))
+    print_table(console, _streams(query["streams"]))
 
 
 def _say(console: Console, sentence: str, style: str) -> None:
@@ -153,33 +169,47 @@ def _say(console: Console, sentence: str, style: str) -> None:
 
 
 def _troubles(found: dict[str, Any]) -> Iterator[str]:
-    spark = found.get("spark")
+    spark = found["spark"]
     if spark and spark["error"]:
         yield spark["error"]
-    for name, stage in found["stages"].items():
+    for name, query in found["queries"].items():
+        before = f"query {name}: " if len(found["queries"]) > 1 else ""
+        for trouble in _query_troubles(query):
+            yield before + trouble
+
+
+def _query_troubles(query: dict[str, Any]) -> Iterator[str]:
+    errors = [stage["error"] for stage in query["stages"].values()]
+    if query["error"] and query["error"] not in errors:
+        yield query["error"]
+    for name, stage in query["stages"].items():
         if stage["error"]:
             yield f"stage {name}: {stage['error']}"
-    for name, peer in found.get("peers", {}).items():
+    for name, peer in query["peers"].items():
         if peer["error"]:
             yield f"entry point {name} is away: {peer['error']}"
-    for stream, copies in found.get("compared", {}).items():
+    for stream, copies in query["compared"].items():
         for name, copy in copies.items():
             if copy["error"]:
                 yield f"{stream} is not compared with the copy of {name}: {copy['error']}"
-    yield from overview.alarms(found.get("alarms", {}))
-    for name, feed in found.get("feeds", {}).items():
+    yield from overview.alarms(query["alarms"])
+    for name, feed in query["feeds"].items():
         if feed["error"]:
             yield f"feed of {name}: {feed['error']}"
-    for name, writers in found.get("writers", {}).items():
+    for name, writers in query["writers"].items():
         for writer in writers.values():
             if writer["error"]:
                 yield f"writer of {name}: {writer['error']}"
 
 
-def _lanes(found: dict[str, Any]) -> dict[str, Any]:
-    """All lanes that a node has."""
-    sources = found["sources"].values()
-    return {lane: facts | {"address": found["address"]} for each in sources for lane, facts in each["lanes"].items()}
+def _lanes(found: dict[str, Any], query: str) -> dict[str, Any]:
+    """All lanes that a query has at a node."""
+    before = f"{query}/" if len(found["queries"]) > 1 else ""
+    return {
+        lane: facts | {"address": found["address"], "source": before + source}
+        for source, each in found["queries"][query]["sources"].items()
+        for lane, facts in each["lanes"].items()
+    }
 
 
 def slowest_lane(lanes: dict[str, Any]) -> str:
@@ -190,8 +220,8 @@ def slowest_lane(lanes: dict[str, Any]) -> str:
     slowest = min(open_lanes, key=lambda lane: (open_lanes[lane]["punctuation_us"], lane))
     first = max(facts["punctuation_us"] for facts in open_lanes.values())
     facts = open_lanes[slowest]
-    source, _, lane = slowest.partition("/")
-    remedy = f"If nothing more comes from it: anabranch source close {facts['address']} {source} {lane}"
+    lane = slowest.partition("/")[2]
+    remedy = f"If nothing more comes from it: anabranch source close {facts['address']} {facts['source']} {lane}"
     if facts["punctuation_us"] == 0:
         return f"{WAITS} {slowest}, which has not sent anything yet. {remedy}"
     behind_us = first - facts["punctuation_us"]
@@ -300,9 +330,13 @@ def _streams(streams: dict[str, Any]) -> Table:
 
 
 def _state(state: str) -> Text:
+    return _text(state, STATES.get(state, ""))
+
+
+def _text(words: str, style: str = "") -> Text:
     from rich.text import Text
 
-    return Text(state, style=STATES.get(state, ""))
+    return Text(words, style=style)
 
 
 def _time(us: int) -> str:

@@ -132,7 +132,7 @@ def _copies(address: str, stream: str | None, nodes: list[str], deployment: Path
     from anabranch.deploy.copies import copies_of
     from anabranch.deploy.plan import load_plan
 
-    return copies_of(load_plan(deployment), name), name
+    return copies_of(load_plan(deployment), name)
 
 
 class _Shown:
@@ -218,8 +218,12 @@ def _default_start(connection: Connection, stream: str, follow: bool, reader: st
 
 def _reader_position(connection: Connection, stream: str, reader: str) -> str | None:
     """Where a named reader was when it last said so."""
-    log: Any = connection.status().get("streams", {})
-    log = log.get(stream, {})
+    try:
+        found = connection.client.stream(stream).id
+    except AnabranchError:  # it is not there yet; the subscription waits for it
+        return None
+    queries: Any = connection.status().get("queries", {})
+    log = queries.get(found.query, {}).get("streams", {}).get(found.stream, {})
     known = log.get("readers", {}).get(reader)
     return str(Position(log["incarnation"], log["last_id"] - known["lag_rows"])) if known else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
@@ -86,11 +85,6 @@ def up(
     raise typer.Exit(signals.exit_code)
 
 
-def all_started(plan: Plan, states: Mapping[str, str]) -> bool:
-    """Whether every node has. One without a query waits for it, and has nothing to start."""
-    return not any(state == "starting" and plan.nodes[name].role for name, state in states.items())
-
-
 def _run_processes(
     file: Path,
     plan: Plan,
@@ -116,7 +110,7 @@ def _run_processes(
             states = {name: facts["state"] for name, facts in supervisor.statistics().items()}
             if set(states.values()) == {"ended"}:
                 raise OperatorError("All nodes have ended.", remedy="What they said is above, and in their files.")
-            started = all_started(plan, states)
+            started = "starting" not in states.values()
             if for_us is not None and end is None and started:
                 end = time.monotonic() + for_us / 1_000_000
             if steps is not None and script is None and started:

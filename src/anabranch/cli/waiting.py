@@ -100,11 +100,13 @@ def ways_through(plan: Plan, file: Path) -> str:
     named = f"--deployment {shlex.quote(_short(file))}"
     lines = [""]
     for query in plan.queries.values():
+        before = f"{query.name}/" if len(plan.queries) > 1 else ""
         for source in query.diagram.sources:
             if source.feed is None:
                 nodes = query.entrances[source.name].nodes
-                lines.append(_push_command(source, *(str(plan.nodes[node].address) for node in nodes)))
-        lines += [f"anabranch subscribe {output.name} {named}" for output in query.diagram.outputs]
+                addresses = (str(plan.nodes[node].address) for node in nodes)
+                lines.append(_push_command(source, *addresses, before=before))
+        lines += [f"anabranch subscribe {before}{output.name} {named}" for output in query.diagram.outputs]
     return "\n".join([*lines, f"anabranch status {shlex.quote(_short(file))}", ""])
 
 
@@ -114,11 +116,11 @@ def _short(file: Path) -> str:
     return str(file.resolve().relative_to(here)) if file.resolve().is_relative_to(here) else str(file)
 
 
-def _push_command(source: Source, address: str, *others: str) -> str:
+def _push_command(source: Source, address: str, *others: str, before: str = "") -> str:
     row = {column.name: _sample(column.type or "") for column in source.schema}
     producer = f" - --producer {source.producers[0]}" if source.producers else ""
     nodes = "".join(f" --node {other}" for other in others)
-    return f"echo {shlex.quote(json.dumps(row))} | anabranch push {address} {source.name}{producer}{nodes}"
+    return f"echo {shlex.quote(json.dumps(row))} | anabranch push {address} {before}{source.name}{producer}{nodes}"
 
 
 def _sample(kind: str) -> object:
@@ -127,9 +129,16 @@ def _sample(kind: str) -> object:
 
 def running_line(statistics: dict[str, Any], width: int) -> str:
     """How it goes, in one line; one that is too long for the terminal ends with a sign that it is."""
-    rows_in = sum(source["rows_in"] for source in statistics["sources"].values())
-    lag = sum(facts["lag_rows"] for stage in statistics["stages"].values() for facts in stage["inputs"].values())
-    outputs = {name: log["rows_in"] for name, log in statistics["streams"].items() if log["kind"] == "output"}
+    queries = statistics["queries"]
+    rows_in = sum(source["rows_in"] for query in queries.values() for source in query["sources"].values())
+    stages = [stage for query in queries.values() for stage in query["stages"].values()]
+    lag = sum(facts["lag_rows"] for stage in stages for facts in stage["inputs"].values())
+    outputs = {
+        f"{name}/{stream}" if len(queries) > 1 else stream: log["rows_in"]
+        for name, query in queries.items()
+        for stream, log in query["streams"].items()
+        if log["kind"] == "output"
+    }
     out = ", ".join(f"{name} {rows:,}" for name, rows in outputs.items())
     note = "" if statistics["intake"] == "open" else "INTAKE STOPPED  "
     line = f"{note}up {statistics['uptime_s']:,.0f} s  in {rows_in:,} rows  waiting {lag:,}  out: {out}"

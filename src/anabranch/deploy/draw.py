@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anabranch.deploy.parts import siblings
-from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan, Role
+from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan
+from anabranch.model.assignment import QueryAssignment
 from anabranch.node.tables import tables_read
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.connectors import without_password
 from anabranch.query.graph import Stage
 
@@ -101,45 +102,48 @@ def _node(node: NodePlan, plan: Plan) -> Iterator[str]:
     site = f", site {node.site}" if node.site != node.name else ""
     spark = f", Spark {node.master}" if node.needs_spark else ", no Spark"
     yield f"node {node.name} at {node.address}{site}{spark}"
-    if node.role is None:
+    if not node.assignment.queries:
         yield "  has nothing to do yet"
-    else:
-        yield from _role(node.name, node.role, plan.queries[node.role.query])
-        yield from _tables(node, node.role, plan)
-        yield from _rebuilt(node.name, node.role, plan)
+    several = len(node.assignment.queries) > 1
+    for name, assignment in node.assignment.queries.items():
+        if several:
+            yield f"  query {name}"
+        query = plan.queries[name]
+        for line in (*_assignment(assignment, query), *_tables(node, assignment, query), *_rebuilt(assignment)):
+            yield f"    {line}" if several else f"  {line}"
 
 
-def _tables(node: NodePlan, role: Role, plan: Plan) -> Iterator[str]:
-    for table in tables_read(plan.queries[role.query].diagram, role.stages):
+def _tables(node: NodePlan, assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
+    for table in tables_read(query.diagram, AssignedQuery(query.diagram, assignment).stages):
         place = node.tables.get(table.name) or table.file or table.database or "the query"
-        yield f"  reads the table {table.name} from {without_password(place)}"
+        yield f"reads the table {table.name} from {without_password(place)}"
 
 
-def _rebuilt(name: str, role: Role, plan: Plan) -> Iterator[str]:
+def _rebuilt(assignment: QueryAssignment) -> Iterator[str]:
     """For a replica: what happens if it loses its disk."""
-    others = siblings(plan, name)
-    if others:
-        yield f"  can be rebuilt from {' or '.join(others)}"
-    elif any(role.peers.values()):
-        yield "  cannot be rebuilt: no other node does the same"
+    if assignment.siblings:
+        yield f"can be rebuilt from {' or '.join(assignment.siblings)}"
+    elif any(replica.peers for replica in assignment.replicas):
+        yield "cannot be rebuilt: no other node does the same"
 
 
-def _role(name: str, role: Role, query: QueryPlan) -> Iterator[str]:
-    for sources, nodes in _together({each.source: each.nodes for each in role.entrances}):
-        others = [other for other in nodes if other != name]
-        peers = f", with {', '.join(others)}" if others else ""
-        yield f"  entry point of {sources}{peers}"
-    if role.feeds:
-        yield f"  runs the feed of {', '.join(role.feeds)}"
-    for fragment in role.fragments:
-        peers = f", as {_do(role.peers[fragment.name])}" if role.peers[fragment.name] else ""
-        yield f"  runs {fragment.name}{peers}"
-    for streams, nodes in _together(role.upstream):
-        yield f"  reads {streams} from {', '.join(nodes)}"
-    for streams, nodes in _together(role.readers):
-        yield f"  gives {streams} to {', '.join(nodes)}"
-    for output in role.writers:
-        yield f"  writes {output}" + ("" if name in query.copies[output] else ", which it reads for that")
+def _assignment(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
+    host = assignment.host
+    for sources, peers in _together({each.source: each.peers for each in assignment.entries}):
+        yield f"entry point of {sources}" + (f", with {', '.join(peers)}" if peers else "")
+    feeds = [each.source for each in assignment.entries if each.feeds]
+    if feeds:
+        yield f"runs the feed of {', '.join(feeds)}"
+    for fragment in query.fragments:
+        if host in fragment.nodes:
+            others = tuple(other for other in fragment.nodes if other != host)
+            yield f"runs {fragment.name}" + (f", as {_do(others)}" if others else "")
+    for streams, nodes in _together(assignment.upstream):
+        yield f"reads {streams} from {', '.join(nodes)}"
+    for streams, nodes in _together(assignment.readers):
+        yield f"gives {streams} to {', '.join(nodes)}"
+    for writer in assignment.writers:
+        yield f"writes {writer.output}" + ("" if host in writer.made_on else ", which it reads for that")
 
 
 def _together(nodes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -156,7 +160,7 @@ def _do(names: tuple[str, ...]) -> str:
 
 
 def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
-    data: dict[str, Any] = {
+    return {
         "address": str(node.address),
         "site": node.site,
         "state": None if node.state is None else str(node.state),
@@ -165,18 +169,23 @@ def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
         "batch_interval_us": node.batch_interval_us,
         "conf": dict(node.conf),
         "tables": dict(node.tables),
-        "role": None,
+        "queries": {
+            name: {
+                "fragments": [each.name for each in plan.queries[name].fragments if node.name in each.nodes],
+                "replicas": {
+                    str(each.replica(replica.stage)): {
+                        "inputs": {stream: list(hosts) for stream, hosts in replica.inputs.items()},
+                        "peers": list(replica.peers),
+                    }
+                    for replica in each.replicas
+                },
+                "upstream": {stream: list(copies) for stream, copies in each.upstream.items()},
+                "readers": {stream: list(readers) for stream, readers in each.readers.items()},
+                "entry": [entry.source for entry in each.entries],
+                "feeds": [entry.source for entry in each.entries if entry.feeds],
+                "writers": [writer.output for writer in each.writers],
+                "siblings": list(each.siblings),
+            }
+            for name, each in node.assignment.queries.items()
+        },
     }
-    if node.role is not None:
-        data["role"] = {
-            "query": node.role.query,
-            "fragments": [fragment.name for fragment in node.role.fragments],
-            "peers": {name: list(peers) for name, peers in node.role.peers.items()},
-            "upstream": {stream: list(copies) for stream, copies in node.role.upstream.items()},
-            "readers": {stream: list(readers) for stream, readers in node.role.readers.items()},
-            "entry": [entrance.source for entrance in node.role.entrances],
-            "feeds": list(node.role.feeds),
-            "writers": list(node.role.writers),
-            "siblings": list(siblings(plan, node.name)),
-        }
-    return data

@@ -1,57 +1,69 @@
-"""Hands the queries of a deployment to nodes that already run and wait for one: to all that they name, or to none."""
+"""Hands the queries of a deployment to hosts that already run: each to all hosts that it names, or to none.
+
+Whether a host takes a query, the host decides. A query that all its hosts have already is left alone, so a file can be
+deployed again when it has got another query, and after a hand-over that was interrupted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from anabranch.deploy.looking import Found, Looker
-from anabranch.deploy.plan import NodePlan, Plan, make_plan
-from anabranch.deploy.tables import load_tables
-from anabranch.deploy.validate import check_file
-from anabranch.errors import AnabranchError, DeploymentError, NodeUnreachable
-from anabranch.model.node_state import NodeState
+from anabranch.deploy.plan import Plan, load_plan
+from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable
+from anabranch.model.ids import QueryId
 from anabranch.query.text import diagram_to_dict
 from anabranch.transport.client import Client
-from anabranch.transport.ports import Role
+from anabranch.transport.ports import HandOver
+
+Given = Mapping[str, list[HandOver]]
+"""Per host, what it is to be given."""
 
 
-def hand_over(file: Path) -> Plan:
-    """Every node that has a role gets it. All are asked before the first one is given anything."""
-    checked = check_file(file)
-    if checked.mistakes:
-        raise DeploymentError(str(file), checked.mistakes)
-    plan = make_plan(checked)
-    named = {name: node for name, node in plan.nodes.items() if node.role is not None}
-    with Looker(plan) as looker:
-        reasons = list(_reasons(named, looker.ask(named)))
+def hand_over(file: Path) -> tuple[Plan, dict[str, list[QueryId]]]:
+    """The plan, and per host the queries that it was given. All are asked before the first one is given anything."""
+    plan = load_plan(file)
+    given = _given(plan)
+    if not any(given.values()):
+        raise ConfigError(f"{file} has no query to hand over.", remedy="Add a table [queries.NAME].")
+    wanted, reasons = _ask(plan, given)
     if reasons:
         told = "".join(f"\n  - {reason}" for reason in reasons)
-        raise NodeUnreachable(f"Nothing was handed over: not all nodes wait for a query.{told}")
-    queries = {name: diagram_to_dict(diagram) for name, diagram in checked.diagrams.items()}
-    tables = _tables(file)
-    for name, node in named.items():
-        with Client(str(node.address)) as client:
-            client.take_role(Role(node=name, tables=tables, queries=queries))
-    return plan
+        raise NodeUnreachable(f"Nothing was handed over: not all nodes can take it.{told}")
+    if not any(wanted.values()):
+        raise ConfigError("Nothing was handed over: all nodes have all queries of the file already.")
+    for name, queries in wanted.items():
+        with Client(str(plan.nodes[name].address)) as client:
+            for each in queries:
+                client.take(each)
+    return plan, {name: [each.assignment.query for each in queries] for name, queries in wanted.items() if queries}
 
 
-def _reasons(named: Mapping[str, NodePlan], found: Found) -> Iterator[str]:
-    """Why a node cannot be given anything, for each that cannot."""
-    for name, node in named.items():
-        said = found[name]
-        if isinstance(said, AnabranchError):
-            yield f"{name}: {said} Start it: anabranch node FILE {name}"
-        elif said["state"] != NodeState.WAITING:
-            yield f"{name}: it runs the query {said['query']} already."
-        elif said["node"] != name:
-            yield f"{name}: the node at {node.address} is called {said['node']}."
+def _given(plan: Plan) -> Given:
+    diagrams = {name: diagram_to_dict(query.diagram) for name, query in plan.queries.items()}
+    return {
+        name: [
+            HandOver(assignment=assignment, diagram=diagrams[query])
+            for query, assignment in node.assignment.queries.items()
+        ]
+        for name, node in plan.nodes.items()
+    }
 
 
-def _tables(file: Path) -> dict[str, Any]:
-    """The file as it is, but for the files of its queries: a node has those that it is sent."""
-    tables = load_tables(file)
-    for name, query in tables["queries"].items():
-        query["file"] = f"{name}.yaml"
-    return tables
+def _ask(plan: Plan, given: Given) -> tuple[Given, list[str]]:
+    """What each host would take, and why one would not."""
+    wanted: dict[str, list[HandOver]] = {}
+    reasons: list[str] = []
+    for name, queries in given.items():
+        wanted[name] = []
+        with Client(str(plan.nodes[name].address)) as client:
+            for each in queries:
+                try:
+                    if client.may_take(each):
+                        wanted[name].append(each)
+                except NodeUnreachable as error:
+                    reasons.append(f"{name}: {error} Start it: anabranch node FILE {name}")
+                    break
+                except AnabranchError as error:
+                    reasons.append(f"{name}: {error}")
+    return wanted, reasons

@@ -13,6 +13,7 @@ from anabranch.deploy.control import ask
 from anabranch.deploy.plan import Fragment, NodePlan, Plan, QueryPlan, load_plan
 from anabranch.deploy.running import Running, all_running, find
 from anabranch.errors import AnabranchError
+from anabranch.model.ids import QueryId, StreamId
 from anabranch.model.position import Position
 from anabranch.transport.client import Client
 
@@ -86,41 +87,68 @@ def overview(plan: Plan, found: Found, processes: Mapping[str, Mapping[str, Any]
     known = {name: process["state"] for name, process in (processes or {}).items()}
     answers = {name: said for name, said in found.items() if not isinstance(said, AnabranchError)}
     return {
-        "nodes": {name: _node(node, found.get(name), known.get(name)) for name, node in plan.nodes.items()},
+        "nodes": {name: _node(plan, node, found.get(name), known.get(name)) for name, node in plan.nodes.items()},
         "queries": {
             name: {
                 "mode": query.mode,
-                "fragments": {each.name: _fragment(each, answers) for each in query.fragments},
-                "streams": {stream: _stream(stream, query, plan, answers) for stream in query.copies},
-                "lanes": _lanes(query, plan, answers),
+                "fragments": {each.name: _fragment(each, _of(answers, name)) for each in query.fragments},
+                "streams": {stream: _stream(stream, query, plan, _of(answers, name)) for stream in query.copies},
+                "lanes": _lanes(query, plan, _of(answers, name)),
             }
             for name, query in plan.queries.items()
         },
     }
 
 
-def _node(node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known: str | None) -> dict[str, Any]:
-    role = node.role
+def _node(
+    plan: Plan, node: NodePlan, said: Mapping[str, Any] | AnabranchError | None, known: str | None
+) -> dict[str, Any]:
+    assigned = node.assignment.queries
     facts: dict[str, Any] = {
         "state": "unreachable" if known in (None, "running") else known,
         "address": str(node.address),
         "site": node.site,
-        "query": role.query if role else None,
-        "enters": [entrance.source for entrance in role.entrances] if role else [],
-        "runs": [fragment.name for fragment in role.fragments] if role else [],
-        "writes": list(role.writers) if role else [],
+        "queries": {
+            name: {
+                "enters": [entry.source for entry in each.entries],
+                "runs": [part.name for part in plan.queries[name].fragments if node.name in part.nodes],
+                "writes": [writer.output for writer in each.writers],
+            }
+            for name, each in assigned.items()
+        },
+        "others": [],
         "uptime_s": None,
         "rows_in": None,
         "alarms": {},
         "error": str(said) if isinstance(said, AnabranchError) else None,
     }
     if isinstance(said, Mapping):
-        rows_in = sum(source["rows_in"] for source in said["sources"].values())
+        queries: Mapping[str, Any] = said["queries"]
+        rows_in = sum(source["rows_in"] for query in queries.values() for source in query["sources"].values())
         facts |= {"state": said["state"], "uptime_s": said["uptime_s"], "rows_in": rows_in}
-        facts["alarms"] = said.get("alarms", {})  # a node that waits for a query has none
-        spark = said.get("spark") or {}  # a node that only takes rows in has none
-        facts["error"] = spark.get("error") if said["intake"] == "open" else said["intake"]
+        facts["alarms"] = {
+            str(StreamId(QueryId(name), stream)) if len(plan.queries) > 1 else stream: alarm
+            for name, query in queries.items()
+            for stream, alarm in query["alarms"].items()
+        }
+        facts["others"] = sorted(queries.keys() - assigned.keys())
+        facts["error"] = _error(said)
     return facts
+
+
+def _error(said: Mapping[str, Any]) -> str | None:
+    """What is wrong with a node as a whole, or with the first of its queries that cannot go on."""
+    if said["intake"] != "open":
+        return str(said["intake"])
+    spark = said["spark"] or {}  # a node that only takes rows in has none
+    failed = (f"query {name}: {query['error']}" for name, query in said["queries"].items() if query["error"])
+    error = spark.get("error") or next(failed, None)
+    return None if error is None else str(error)
+
+
+def _of(answers: Mapping[str, Mapping[str, Any]], query: str) -> dict[str, Mapping[str, Any]]:
+    """What each node that answers says of a query that it runs."""
+    return {name: said["queries"][query] for name, said in answers.items() if query in said["queries"]}
 
 
 def _fragment(fragment: Fragment, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -154,12 +182,14 @@ def _lanes(query: QueryPlan, plan: Plan, answers: Mapping[str, Mapping[str, Any]
             for lane, facts in lanes.items():
                 if lane not in found or found[lane]["punctuation_us"] < facts["punctuation_us"]:
                     told = {key: facts[key] for key in ("punctuation_us", "silent_us", "closed")}
-                    found[lane] = {**told, "address": str(plan.nodes[node].address)}
+                    named = str(StreamId(QueryId(query.name), source)) if len(plan.queries) > 1 else source
+                    found[lane] = {**told, "address": str(plan.nodes[node].address), "source": named}
     return found
 
 
 def _stream(stream: str, query: QueryPlan, plan: Plan, answers: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    readers = [name for name, node in plan.nodes.items() if node.role is not None and stream in node.role.upstream]
+    assigned = {name: node.assignment.queries.get(QueryId(query.name)) for name, node in plan.nodes.items()}
+    readers = [name for name, each in assigned.items() if each is not None and stream in each.upstream]
     logs = {node: answers[node]["streams"].get(stream) if node in answers else None for node in query.copies[stream]}
     return {
         "copies": {

@@ -27,7 +27,6 @@ CODES: Final = {
     "missing-key": "a key that must be there and is not",
     "no-entry-point": "a source that no node accepts rows for",
     "node-cycle": "nodes that wait for each other's results in a circle",
-    "node-shared": "a node in two queries",
     "node-twice": "a node that is named twice where each name is a copy of its own",
     "not-here": "an address that is not one of this machine, where all nodes were to be started",
     "placed-nowhere": "a box that no node runs",

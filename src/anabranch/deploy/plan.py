@@ -1,8 +1,8 @@
 """What every node of a deployment needs to know, as frozen values: the outcome of a file without mistakes.
 
-The same facts that the simulator's nodes go by (``sim.role``), for real ones. A query is cut where a box runs on other
-nodes than what it reads (``flow``). The *fragments* are what lies between: all stages that the same nodes run, so that
-a fragment is what is replicated, raced and rebuilt as a whole. A node may run several, each with other peers.
+What each host is to run is its ``model.assignment``. A query is cut where a box runs on other nodes than what it reads
+(``flow``). The *fragments* are what lies between: all stages that the same nodes run. A node may run several, each with
+other peers, and any number of queries.
 
     stream     made on               read by
     source     its entry points      stages; each entry point holds all lanes
@@ -12,25 +12,28 @@ a fragment is what is replicated, raced and rebuilt as a whole. A node may run s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from anabranch import limits
 from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
 from anabranch.deploy.description import Description, EntryTable, LinkTable, QueryTable, SparkTable
-from anabranch.deploy.flow import Flow, Reading, flow
+from anabranch.deploy.flow import Flow, Reading, cuts, flow
 from anabranch.deploy.query_checks import placement
 from anabranch.deploy.validate import Checked, check_file
 from anabranch.errors import DeploymentError
+from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter, Assignment, QueryAssignment
+from anabranch.model.ids import QueryId
 from anabranch.model.links import Link
 from anabranch.model.names import lane_origin
 from anabranch.model.techniques import Technique
-from anabranch.node.part import needs_spark
+from anabranch.node.tables import tables_read
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.connectors import is_database
-from anabranch.query.graph import Stage, boxes_of, origins
+from anabranch.query.graph import Cut, Stage, boxes_of, origins
 
 DEFAULT_MASTER = "local[*]"
 
@@ -76,30 +79,10 @@ class QueryPlan:
     """Per output with writers, the node that runs them."""
     technique: Technique
     """What racing is compared with, in an experiment."""
-
-    @property
-    def stages(self) -> tuple[Stage, ...]:
-        return tuple(stage for fragment in self.fragments for stage in fragment.stages)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """What a node is for in its query."""
-
-    query: str
-    fragments: tuple[Fragment, ...]
-    peers: Mapping[str, tuple[str, ...]]
-    """Per fragment, the other nodes that run it."""
-    upstream: Mapping[str, tuple[str, ...]]
-    """Per stream that comes from elsewhere, the nodes that have a copy."""
-    readers: Mapping[str, tuple[str, ...]]
-    """Per stream that is read elsewhere, the nodes that do."""
-    entrances: tuple[Entrance, ...]
-    """Of the sources that it is an entry point of."""
-    feeds: tuple[str, ...]
-    """Sources whose feeds it runs."""
-    writers: tuple[str, ...]
-    """Outputs whose writers it runs."""
+    cuts: tuple[tuple[str, int, str], ...]
+    """The arrows that lead to boxes on other nodes, as box, output and reading box."""
+    directory: Path
+    """From where relative paths in the query lead: where its file is."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -108,7 +91,7 @@ class Role:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePlan:
-    """One node: where it is, its Spark, and its role. Without a role it waits for one."""
+    """One host: where it is, its Spark, and what it runs. One that runs nothing waits for a query."""
 
     name: str
     address: Address
@@ -117,13 +100,11 @@ class NodePlan:
     master: str
     batch_interval_us: int
     conf: Mapping[str, str]
-    role: Role | None
-    directory: Path | None
-    """From where relative paths in its query lead: where the query's file is."""
+    assignment: Assignment
     tables: Mapping[str, str]
-    """Where tables of its query are, if not where the query says; paths begin at the file of the deployment."""
+    """Where tables of its queries are, if not where these say; paths begin at the file of the deployment."""
     needs_spark: bool
-    """As ``node.part`` decides it: an entry point alone does not."""
+    """As ``query.assigned`` decides it: an entry point alone does not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,15 +129,22 @@ def make_plan(checked: Checked) -> Plan:
     """The plan of a file without mistakes."""
     description = checked.description
     queries: dict[str, QueryPlan] = {}
-    roles: dict[str, Role] = {}
+    assigned: dict[str, dict[QueryId, QueryAssignment]] = {name: {} for name in description.nodes}
+    addresses = {name: str(parse_address(table.address)) for name, table in description.nodes.items()}
     for name, diagram in checked.diagrams.items():
         table = description.queries[name]
-        found = flow(diagram, placement(table, diagram))
-        query = _query_plan(table, diagram, found)
-        queries[name] = query
-        roles |= _roles(query, [*found.readings(), *_writer_readings(query)])
+        placed = placement(table, diagram)
+        found = flow(diagram, placed)
+        directory = (checked.path.parent / table.file).resolve().parent
+        query = queries[name] = _query_plan(table, diagram, found, cuts(diagram, placed), directory)
+        readings = [*found.readings(), *_writer_readings(query)]
+        for host, assignment in _assignments(query, readings, addresses).items():
+            assigned[host][assignment.query] = assignment
     return Plan(
-        nodes={name: _node_plan(name, description, checked.path.parent, queries, roles) for name in description.nodes},
+        nodes={
+            name: _node_plan(name, description, checked.path.parent, queries, Assignment(host=name, queries=given))
+            for name, given in assigned.items()
+        },
         queries=queries,
         links={pair: _link(link) for pair, link in links.resolve(description).items()},
         faults=description.faults,
@@ -170,7 +158,7 @@ def _link(table: LinkTable) -> Link:
 # --- queries -------------------------------------------------------------------------------------------------------
 
 
-def _query_plan(table: QueryTable, diagram: Diagram, found: Flow) -> QueryPlan:
+def _query_plan(table: QueryTable, diagram: Diagram, found: Flow, cut: Collection[Cut], directory: Path) -> QueryPlan:
     arrows = {source.name: Arrow(source.name) for source in diagram.sources}
     arrows |= {target.stream: target.arrow for stage in found.stages for target in stage.targets}
     return QueryPlan(
@@ -187,6 +175,8 @@ def _query_plan(table: QueryTable, diagram: Diagram, found: Flow) -> QueryPlan:
             if output.to
         },
         technique=Technique(table.technique),
+        cuts=tuple(sorted((arrow.box, arrow.port, reader) for arrow, reader in cut)),
+        directory=directory,
     )
 
 
@@ -242,34 +232,112 @@ def _writer_readings(query: QueryPlan) -> list[Reading]:
 # --- nodes ---------------------------------------------------------------------------------------------------------
 
 
-def _roles(query: QueryPlan, readings: list[Reading]) -> dict[str, Role]:
-    names = [node for fragment in query.fragments for node in fragment.nodes]
-    names += [node for entrance in query.entrances.values() for node in entrance.nodes]
-    return {name: _role(name, query, readings) for name in dict.fromkeys([*names, *query.writers.values()])}
+def _assignments(query: QueryPlan, readings: list[Reading], addresses: Mapping[str, str]) -> dict[str, QueryAssignment]:
+    """What each host runs of a query, for those that run anything."""
+    hosts = [host for fragment in query.fragments for host in fragment.nodes]
+    hosts += [host for entrance in query.entrances.values() for host in entrance.nodes]
+    hosts = list(dict.fromkeys([*hosts, *query.writers.values()]))
+    found = {host: _assignment(host, query, readings) for host in hosts}
+    return {host: _completed(found, host, query, addresses) for host in hosts}
 
 
-def _role(node: str, query: QueryPlan, readings: list[Reading]) -> Role:
-    fragments = tuple(fragment for fragment in query.fragments if node in fragment.nodes)
+def _assignment(host: str, query: QueryPlan, readings: list[Reading]) -> QueryAssignment:
     readers: dict[str, tuple[str, ...]] = {}
     for reading in readings:
-        if node in reading.copies and reading.reader not in readers.get(reading.stream, ()):
+        if host in reading.copies and reading.reader not in readers.get(reading.stream, ()):
             readers[reading.stream] = (*readers.get(reading.stream, ()), reading.reader)
-    return Role(
-        query=query.name,
-        fragments=fragments,
-        peers={each.name: tuple(peer for peer in each.nodes if peer != node) for each in fragments},
-        upstream={reading.stream: reading.copies for reading in readings if reading.reader == node},
+    return QueryAssignment(
+        query=QueryId(query.name),
+        host=host,
+        cuts=query.cuts,
+        replicas=tuple(_replicas(host, query)),
+        entries=tuple(
+            AssignedEntry(source=name, peers=_others(entrance.nodes, host), feeds=entrance.feed == host)
+            for name, entrance in query.entrances.items()
+            if host in entrance.nodes
+        ),
+        writers=tuple(
+            AssignedWriter(output=output, made_on=query.copies[output])
+            for output, writer in query.writers.items()
+            if writer == host
+        ),
         readers=readers,
-        entrances=tuple(entrance for entrance in query.entrances.values() if node in entrance.nodes),
-        feeds=tuple(name for name, entrance in query.entrances.items() if entrance.feed == node),
-        writers=tuple(output for output, writer in query.writers.items() if writer == node),
+        compared=_compared(host, query, readers),
+    )
+
+
+def _replicas(host: str, query: QueryPlan) -> Iterator[AssignedReplica]:
+    for fragment in query.fragments:
+        for stage in fragment.stages if host in fragment.nodes else ():
+            inputs = {stream: query.copies[stream] for stream in stage.inputs}
+            yield AssignedReplica(stage=stage.name, inputs=inputs, peers=_others(fragment.nodes, host))
+
+
+def _others(hosts: tuple[str, ...], host: str) -> tuple[str, ...]:
+    return tuple(other for other in hosts if other != host)
+
+
+def _compared(host: str, query: QueryPlan, readers: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """The outputs that a host makes beside others, unless a host reads them and compares them so."""
+    outputs = [output.name for output in query.diagram.outputs if output.name not in readers]
+    made = {output: query.copies[output] for output in outputs if host in query.copies[output]}
+    return {output: _others(hosts, host) for output, hosts in made.items() if len(hosts) > 1}
+
+
+def _completed(
+    found: Mapping[str, QueryAssignment], host: str, query: QueryPlan, addresses: Mapping[str, str]
+) -> QueryAssignment:
+    """With whom it has to know: those that do the same, and where all of them are."""
+    mine = found[host]
+    siblings = tuple(other for other, their in found.items() if other != host and _do_the_same(mine, their))
+    sharers = _sharers(found, host, query)
+    named = [
+        sharers,
+        *mine.upstream.values(),
+        *mine.compared.values(),
+        siblings,
+        *(entry.peers for entry in mine.entries),
+    ]
+    return replace(
+        mine,
+        siblings=siblings,
+        shares_tables=sharers,
+        technique=query.technique if siblings else Technique.RACE,
+        addresses={other: addresses[other] for other in sorted({other for hosts in named for other in hosts})},
+    )
+
+
+def _sharers(found: Mapping[str, QueryAssignment], host: str, query: QueryPlan) -> tuple[str, ...]:
+    """The other hosts that read a table which this one reads."""
+    stages = {stage.name: stage for stage in query.stages}
+    read = {
+        name: set(tables_read(query.diagram, [stages[each.stage] for each in assignment.replicas]))
+        for name, assignment in found.items()
+    }
+    return tuple(other for other in found if other != host and read[other] & read[host])
+
+
+def _do_the_same(mine: QueryAssignment, their: QueryAssignment) -> bool:
+    """Whether one host can be rebuilt from the other: they run the same stages, and read the same streams from
+    elsewhere.
+
+    A state is one of all stages of a host together, so that a host which runs several fragments, each with other
+    peers, has no sibling. Neither has one that is an entry point, too: what its stages read of the source is in its own
+    log there, in an order of its own.
+    """
+    return (
+        bool(mine.replicas)
+        and not mine.entries
+        and not their.entries
+        and [each.stage for each in mine.replicas] == [each.stage for each in their.replicas]
+        and mine.upstream.keys() == their.upstream.keys()
     )
 
 
 def _node_plan(
-    name: str, description: Description, base: Path, queries: Mapping[str, QueryPlan], roles: Mapping[str, Role]
+    name: str, description: Description, base: Path, queries: Mapping[str, QueryPlan], assignment: Assignment
 ) -> NodePlan:
-    table, role = description.nodes[name], roles.get(name)
+    table = description.nodes[name]
     return NodePlan(
         name=name,
         address=parse_address(table.address),
@@ -278,11 +346,11 @@ def _node_plan(
         master=table.spark.master or description.spark.master or DEFAULT_MASTER,
         batch_interval_us=_batch_interval_us(table.spark, description.spark),
         conf={**description.spark.conf, **table.spark.conf},
-        role=role,
-        directory=None if role is None else (base / description.queries[role.query].file).resolve().parent,
+        assignment=assignment,
         tables={name: _place(base, place) for name, place in table.tables.items()},
-        needs_spark=role is not None
-        and needs_spark(queries[role.query].diagram, stages=role.stages, upstream=role.upstream, feeds=role.feeds),
+        needs_spark=any(
+            AssignedQuery(queries[query].diagram, each).needs_spark for query, each in assignment.queries.items()
+        ),
     )
 
 

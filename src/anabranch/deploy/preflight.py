@@ -11,18 +11,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from anabranch.deploy.addresses import Address
-from anabranch.deploy.parts import part_of
-from anabranch.deploy.plan import NodePlan, Plan, Role
+from anabranch.deploy.parts import assigned_queries
+from anabranch.deploy.plan import Plan
 from anabranch.errors import AnabranchError, ConfigError, DeploymentError, Mistake, StateError
 from anabranch.node.state import check_directory
 from anabranch.node.tables import differences, digests, load_tables, other_contents
-from anabranch.query.boxes import Diagram
+from anabranch.query.assigned import AssignedQuery
 
 
 def check_start(file: Path, plan: Plan, states: Mapping[str, Path]) -> None:
     """DeploymentError, if not every node could be started here."""
     tables = _Tables(plan)
-    found = [*_ports(plan), *tables.mistakes, *_states(plan, states, tables.digests)]
+    found = [*_ports(plan), *tables.mistakes, *_states(plan, states, tables)]
     if found:
         raise DeploymentError(str(file), found)
 
@@ -56,37 +56,40 @@ def _bind(address: Address) -> OSError | None:
 
 
 class _Tables:
-    """The tables that the nodes read, and whether they are there and the same."""
+    """The tables that the nodes read, by query and node, and whether they are there and the same."""
 
     def __init__(self, plan: Plan) -> None:
-        self.digests: dict[str, dict[str, str]] = {}
+        self.digests: dict[str, dict[str, dict[str, str]]] = {name: {} for name in plan.queries}
         self.mistakes: list[Mistake] = []
         for name, node in plan.nodes.items():
-            if node.role is not None:
-                self._load(name, node, plan.queries[node.role.query].diagram, node.role)
+            for part in assigned_queries(plan, name):
+                self._load(name, part, node.tables)
 
-    def _load(self, name: str, node: NodePlan, diagram: Diagram, role: Role) -> None:
+    def _load(self, name: str, part: AssignedQuery, places: Mapping[str, str]) -> None:
+        known = self.digests[part.query]
         try:
-            found = digests(load_tables(diagram, role.stages, node.directory, node.tables))
+            found = digests(load_tables(part, places))
         except ConfigError as error:
             self._note(name, error)
             return
-        for other, others in self.digests.items():
+        for other, others in known.items():
             for table in differences(found, others):
                 self._note(name, other_contents(table, found[table], other, others[table]))
                 return
-        self.digests[name] = found
+        known[name] = found
 
     def _note(self, name: str, error: AnabranchError) -> None:
         path = f"nodes.{name}.tables"
         self.mistakes.append(Mistake(code="table", path=path, message=error.message, remedy=error.remedy))
 
 
-def _states(plan: Plan, states: Mapping[str, Path], tables: Mapping[str, Mapping[str, str]]) -> Iterator[Mistake]:
-    for name, node in plan.nodes.items():
-        if node.role is None or name not in tables:
+def _states(plan: Plan, states: Mapping[str, Path], tables: _Tables) -> Iterator[Mistake]:
+    for name in plan.nodes:
+        read = [(part, tables.digests[part.query].get(name)) for part in assigned_queries(plan, name)]
+        known = [(part, digests) for part, digests in read if digests is not None]
+        if not known:
             continue
         try:
-            check_directory(states[name], plan.queries[node.role.query].diagram, part_of(plan, name), tables[name])
+            check_directory(states[name], known)
         except StateError as error:
             yield Mistake(code="state", path=f"nodes.{name}.state", message=error.message, remedy=error.remedy)

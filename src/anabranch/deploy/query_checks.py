@@ -57,7 +57,6 @@ def check_query(name: str, description: Description, base: Path, report: Report)
         checking.check_places(diagram)
         checking.check_entries(diagram)
         checking.check_writers(diagram)
-        checking.check_tables(diagram)
         checking.check_flow(diagram, is_valid=is_valid)
     return diagram
 
@@ -135,16 +134,6 @@ class _Checking:
         for problem in problems:
             self._note("query", ("file",), str(problem), "")
         return diagram, not problems
-
-    def check_tables(self, diagram: Diagram) -> None:
-        """What a node says of tables is about those of its query."""
-        known = [table.name for table in diagram.tables]
-        for node in dict.fromkeys(name for name in names_of(self._query) if name in self._nodes):
-            for name in self._nodes[node].tables:
-                if name not in known:
-                    message = f"The query {self._name} has no table {name!r}."
-                    place = ("nodes", node, "tables", name)
-                    self._report.add("unknown-table", place, message, candidates(name, known) or "Leave it out.")
 
     # --- boxes -----------------------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ def check_draft(draft: Draft, path: Path) -> Checked:
         diagram = check_query(name, description, path.parent, report)
         if diagram is not None:
             diagrams[name] = diagram
-    _check_shared(description, report)
+    _check_tables(description, diagrams, report)
     _check_links(description, report)
     return Checked(path=path, description=description, diagrams=diagrams, mistakes=tuple(report.mistakes))
 
@@ -100,15 +100,23 @@ def _check_sites(description: Description, report: Report) -> None:
             report.add("site-unclear", ("nodes", culprit, "site"), message, "Call the site otherwise.")
 
 
-def _check_shared(description: Description, report: Report) -> None:
-    """A node runs one query: its streams are known by their names alone."""
-    user: dict[str, str] = {}
+def _check_tables(description: Description, diagrams: Mapping[str, Diagram], report: Report) -> None:
+    """What a node says of tables is about those of its queries."""
+    users: dict[str, list[str]] = {}
     for name, query in description.queries.items():
         for node in dict.fromkeys(names_of(query)):
-            other = user.setdefault(node, name)
-            if other != name:
-                message = f"The node {node} takes part in the query {other}, too."
-                report.add("node-shared", ("queries", name), message, "Give each query nodes of its own.")
+            users.setdefault(node, []).append(name)
+    for node, queries in users.items():
+        if node not in description.nodes or not all(query in diagrams for query in queries):
+            continue
+        known = [table.name for query in queries for table in diagrams[query].tables]
+        for name in description.nodes[node].tables:
+            if name not in known:
+                several = len(queries) > 1
+                having = f"queries {' and '.join(queries)} have" if several else f"query {queries[0]} has"
+                message = f"The {having} no table {name!r}."
+                remedy = candidates(name, known) or "Leave it out."
+                report.add("unknown-table", ("nodes", node, "tables", name), message, remedy)
 
 
 # --- links -----------------------------------------------------------------------------------------------------------

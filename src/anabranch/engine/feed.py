@@ -53,9 +53,10 @@ class SparkFeedRun:
     """One streaming source, running or stopped."""
 
     def __init__(
-        self, session: Callable[[], SparkSession], feed: SparkFeed, schema: pa.Schema, checkpoint: Path
+        self, session: Callable[[], SparkSession], feed: SparkFeed, schema: pa.Schema, checkpoint: Path, *, pool: str
     ) -> None:
         self._session = session
+        self._pool = pool
         self._feed = feed
         self._schema = schema
         self._checkpoint = checkpoint
@@ -69,7 +70,7 @@ class SparkFeedRun:
         if taken is not None:
             spark_checkpoint.roll_back(self._checkpoint, taken)
         session = self._session()
-        self._query = CheckpointedQuery(session, self._checkpoint, pool=f"feed:{self._checkpoint.name}")
+        self._query = CheckpointedQuery(session, self._checkpoint, pool=self._pool)
         frame = self._frame(session)
         with told_in_short("start the feed"):
             self._query.start(frame, partial(self._hand_over, sink))

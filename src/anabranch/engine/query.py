@@ -27,14 +27,16 @@ OnBatch = Callable[[DataFrame, int], None]
 
 
 class CheckpointedQuery:
-    """Running or stopped; may be started again."""
+    """Running or stopped; may be started again. The pools of a session share its cores fairly. ``name`` is what Spark
+    shows; no two queries of a session may have the same."""
 
-    def __init__(self, session: SparkSession, checkpoint: Path, *, pool: str) -> None:
+    def __init__(self, session: SparkSession, checkpoint: Path, *, pool: str, name: str | None = None) -> None:
         self.checkpoint: Final = checkpoint
         self.handle: StreamingQuery | None = None
         """Spark's own query, once there is one. The first batch may come before that."""
         self.session: Final = session
         self._pool = pool
+        self._name = name
         self._raised: Exception | None = None
 
     def start(self, frame: DataFrame, on_batch: OnBatch) -> None:
@@ -57,6 +59,8 @@ class CheckpointedQuery:
         self.checkpoint.mkdir(parents=True, exist_ok=True)
         self.session.sparkContext.setLocalProperty("spark.scheduler.pool", self._pool)
         writer = writer.outputMode("append")
+        if self._name is not None:
+            writer = writer.queryName(self._name)
         self.handle = writer.option("checkpointLocation", location(self.checkpoint)).start()
 
     def stop(self) -> None:

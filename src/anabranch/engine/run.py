@@ -36,6 +36,7 @@ from pyspark.sql.types import (
 from anabranch import failpoints, limits
 from anabranch.columns import spark_type
 from anabranch.engine import checkpoint as spark_checkpoint
+from anabranch.engine.checkpoint import BatchOffsets
 from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.connector import MARK, SINK, SOURCE, JournalHost
 from anabranch.engine.failures import failed_where, in_short, remedy, root_cause, told_in_short
@@ -45,6 +46,7 @@ from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.ids import QueryId, ReplicaId, StreamId, query_of
 from anabranch.model.selection import ALL_ROWS, Selection, to_text
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful
@@ -121,11 +123,18 @@ class StageRun:
         schemas: Mapping[str, pa.Schema],
         checkpoint: Path,
         max_rows: int = limits.BATCH_ROWS,
+        replica: ReplicaId | None = None,
         tables: Mapping[str, pa.Table] | None = None,
     ) -> None:
         self._diagram = diagram
         self._checkpoint = checkpoint
-        self._query = CheckpointedQuery(session, checkpoint, pool=stage.name)
+        query = QueryId(diagram.name)
+        self._stage = str(StreamId(query, stage.name))
+        """What Spark calls it when it asks the node."""
+        pool = str(replica or self._stage)
+        # A process may run the same query twice, on hosts without names: Spark would refuse the second name.
+        name = str(replica) if replica is not None and replica.host else None
+        self._query = CheckpointedQuery(session, checkpoint, pool=pool, name=name)
         self._journals = journals
         self._sink: Sink | None = None
         self._life = 0
@@ -145,8 +154,8 @@ class StageRun:
                 session,
                 schemas[stream],
                 journals=journals,
-                stream=stream,
-                stage=stage.name,
+                stream=str(StreamId(query, stream)),
+                stage=self._stage,
                 scan=next(scans),
                 max_rows=max_rows,
                 waits=waits,
@@ -211,7 +220,7 @@ class StageRun:
         if not self._state_checked:
             spark_checkpoint.check_state_is_shared(self._checkpoint)
             self._state_checked = True
-        now = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
+        now = self._offsets(batch_id)
         batch = StageBatch(
             lineage=lineage,
             batch_id=batch_id,
@@ -234,10 +243,15 @@ class StageRun:
             return {}
         if self._last is not None and self._last[0] == batch_id - 1:
             return self._last[1]
-        return spark_checkpoint.batch_offsets(self._checkpoint, batch_id - 1).ends
+        return self._offsets(batch_id - 1).ends
+
+    def _offsets(self, batch_id: int) -> BatchOffsets:
+        """Where a batch ended, by the names that its streams have in the query."""
+        found = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
+        return BatchOffsets({query_of(stream)[1]: seq for stream, seq in found.ends.items()}, found.watermark_us)
 
     def _log_options(self) -> dict[str, str]:
-        return {**self._journals.options(), "stage": self.compiled.stage.name, "life": str(self._life)}
+        return {**self._journals.options(), "stage": self._stage, "life": str(self._life)}
 
     def _finish(self, frame: DataFrame, batch_id: int) -> None:
         """What a stream of Spark cannot do with the rows of a batch, and their way to the node."""

@@ -39,6 +39,11 @@ def internal_stream(box: str) -> str:
     return INTERNAL_PREFIX + box
 
 
+def replica_reader(host: str) -> str:
+    """The name under which the replicas of a host read the copies of others. No client can have it."""
+    return f"replica:{host}"
+
+
 class Origins:
     """The fixed table of a query's origins: name to small integer and back. Sorted, so its codes order as the names
     do."""

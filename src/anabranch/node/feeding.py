@@ -24,6 +24,7 @@ from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
 from anabranch.connectors.nexmark import NexmarkRows
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
+from anabranch.model.ids import QueryId, StreamId
 from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
@@ -148,7 +149,7 @@ class Feeding:
                     raise _told(name, error) from error
                 self._runners[name] = RowFeedRunner(entry, feed, producer_of(source), self._stopping)
 
-    def start(self, spark: SparkHost | None, checkpoints: Path) -> None:
+    def start(self, spark: SparkHost | None, checkpoints: Path, query: QueryId) -> None:
         for name, entry in self._entries.items():
             feed = entry.source.feed
             if isinstance(feed, SparkFeed):
@@ -158,7 +159,9 @@ class Feeding:
                 digest = hashlib.sha256(json.dumps(feed_to_plain(feed), sort_keys=True).encode()).hexdigest()[:12]
                 checkpoint = feed_checkpoint(checkpoints, name, digest)
                 assert spark is not None  # a node with such a feed needs one
-                run = SparkFeedRun(spark.session, feed, entry.log.spec.schema, checkpoint)
+                run = SparkFeedRun(
+                    spark.session, feed, entry.log.spec.schema, checkpoint, pool=f"feed:{StreamId(query, name)}"
+                )
                 self._runners[name] = SparkFeedRunner(entry, feed, run, spark, f"feed/{digest}", self._stopping)
         for name, runner in self._runners.items():
             try:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from anabranch.errors import ConfigError, Problem, QueryError
 from anabranch.functions import find
-from anabranch.node.part import Part
-from anabranch.query.boxes import Diagram, Python
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.boxes import Python
 from anabranch.query.graph import boxes_of
 
 
-def digests(diagram: Diagram, part: Part) -> dict[str, str]:
+def digests(part: AssignedQuery) -> dict[str, str]:
     """Per module that the stages of this part call, a digest of its source. QueryError names all that is missing."""
-    computed = {box.name: box for stage in part.stages for box in boxes_of(diagram, stage)}
+    computed = {box.name: box for stage in part.stages for box in boxes_of(part.diagram, stage)}
     found: dict[str, str] = {}
     problems = []
     for box in computed.values():
@@ -25,5 +25,5 @@ def digests(diagram: Diagram, part: Part) -> dict[str, str]:
             except ConfigError as error:
                 problems.append(Problem(code="bad-function", box=box.name, message=error.message, remedy=error.remedy))
     if problems:
-        raise QueryError(diagram.name, problems)
+        raise QueryError(part.query, problems)
     return found

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from anabranch import limits
+from anabranch.model.names import replica_reader
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import Part, replica_reader
 from anabranch.node.turns import Hold, at_once
+from anabranch.query.assigned import AssignedQuery
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 
@@ -23,7 +24,7 @@ class Inlets:
 
     def __init__(
         self,
-        part: Part,
+        part: AssignedQuery,
         life: str,
         *,
         clock: Callable[[], int],
@@ -61,7 +62,7 @@ class Inlets:
                 self._neighbours.client(copy, address),
                 self._acknowledger(copy, address),
                 copy=copy,
-                reader=replica_reader(self._part.node),
+                reader=replica_reader(self._part.host),
                 life=self._life,
                 rebuild=self._rebuild,
                 hold=self._holds.get(stream, at_once),

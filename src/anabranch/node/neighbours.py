@@ -1,27 +1,50 @@
-"""The other nodes that this one talks to: one connection to each, whatever is said on it."""
+"""The other hosts that this one talks to: one connection to each, whatever is said on it, about whichever query.
+
+It is the one place of a host that opens connections to others, apart from those of a rebuild, which have limits of
+their own.
+"""
 
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
+from copy import copy
+from typing import Final
 
-from anabranch.node.part import Route
+from anabranch.model.ids import QueryId
 from anabranch.transport.client import Client
+
+Route = Callable[[str, str], str]
+"""The address at which to reach a host, given its name and the address in the deployment."""
+
+
+def direct(host: str, address: str) -> str:
+    """Nothing lies between."""
+    return address
 
 
 class Neighbours:
-    """``route`` says at which address a node is reached. Any thread may use it."""
+    """``route`` says at which address a host is reached. Any thread may use it."""
 
     def __init__(self, route: Route) -> None:
-        self._route = route
-        self._clients: dict[str, Client] = {}
-        self._lock = threading.Lock()
+        self.route: Final = route
+        self._query: QueryId | None = None
+        self._clients: Final[dict[tuple[str, str], Client]] = {}
+        self._lock: Final = threading.Lock()
 
-    def client(self, node: str, address: str) -> Client:
+    def about(self, query: QueryId) -> Neighbours:
+        """The same connections, for one query: what is said on them is about its streams."""
+        other = copy(self)
+        other._query = query
+        return other
+
+    def client(self, host: str, address: str) -> Client:
         """``address`` is that of the deployment."""
         with self._lock:
-            if node not in self._clients:
-                self._clients[node] = Client(self._route(node, address), called=address)
-            return self._clients[node]
+            if (host, address) not in self._clients:
+                self._clients[host, address] = Client(self.route(host, address), called=address)
+            client = self._clients[host, address]
+        return client if self._query is None else client.about(self._query)
 
     def close(self) -> None:
         with self._lock:

@@ -20,8 +20,8 @@ from anabranch.core.roll_call import Roll
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
 from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import Part
 from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.query.assigned import AssignedQuery
 from anabranch.transport.client import Client
 from anabranch.transport.letters import AboutLane, Greeting
 from anabranch.transport.retry import BACKOFF_S
@@ -35,7 +35,7 @@ _log: Final = logging.getLogger(__name__)
 class Peers:
     """The doors for other entry points, and the letters to them. ``entries`` are the sources that have peers."""
 
-    def __init__(self, part: Part, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
         self._part = part
         self._neighbours = neighbours
         self._entries: dict[str, SharedEntryPoint] = {}
@@ -49,7 +49,7 @@ class Peers:
         for peer, address in self._addresses().items():
             entries = {name: entry for name, entry in self._entries.items() if peer in self._part.peers.get(name, {})}
             client = self._neighbours.client(peer, address)
-            self._writers[peer] = _LetterWriter(self._part.node, peer, client, entries)
+            self._writers[peer] = _LetterWriter(self._part.host, peer, client, entries)
         for writer in list(self._writers.values()):
             writer.start()
 

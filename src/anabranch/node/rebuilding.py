@@ -22,11 +22,13 @@ from anabranch.core import rebuild
 from anabranch.engine.checkpoint import make_durable
 from anabranch.engine.checkpoint_copy import begin_lineage
 from anabranch.errors import AnabranchError, ConfigError, DiskFull, StateError
+from anabranch.model.names import replica_reader
 from anabranch.node.inlet import INLET_READER, stored_positions
-from anabranch.node.part import Part, Route, replica_reader
+from anabranch.node.neighbours import Route
 from anabranch.node.stages import stage_reader
-from anabranch.node.state import StateDirectory, describe_changes
+from anabranch.node.state import QueryDirectory, describe_changes
 from anabranch.node.writing import forget_places
+from anabranch.query.assigned import AssignedQuery
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyReservation, SnapshotPiece
@@ -50,8 +52,8 @@ class Rebuilding:
 
     def __init__(
         self,
-        directory: StateDirectory,
-        part: Part,
+        directory: QueryDirectory,
+        part: AssignedQuery,
         *,
         writers: Sequence[str],
         route: Route,
@@ -89,7 +91,7 @@ class Rebuilding:
         while not self._attempt():
             if self._empty == self._part.siblings.keys():
                 raise StateError(
-                    f"Node {self._part.node!r} has lost its state, and so has every node that it could be rebuilt "
+                    f"Node {self._part.host!r} has lost its state, and so has every node that it could be rebuilt "
                     f"from: {', '.join(sorted(self._empty))}.",
                     remedy="What was trimmed upstream is gone. Begin anew with empty state directories on all nodes.",
                 )
@@ -143,11 +145,11 @@ class Rebuilding:
             return None
 
     def _client(self, node: str, address: str, timeout_s: float = _ASK_S) -> Client:
-        return Client(self._route(node, address), timeout_s=timeout_s, called=address)
+        return Client(self._route(node, address), timeout_s=timeout_s, called=address).about(self._part.query)
 
     def _ask(self, peer: str) -> rebuild.Event | None:
         with self._client(peer, self._part.siblings[peer]) as client:
-            told = client.places(self._part.node)
+            told = client.places(self._part.host)
         changes = describe_changes(dict(told.belongs_to), self._directory.belongs_to)
         if changes:
             raise ConfigError(
@@ -166,7 +168,7 @@ class Rebuilding:
             client.reserve_copy(
                 CopyReservation(
                     stream=stream,
-                    reader=replica_reader(self._part.node),
+                    reader=replica_reader(self._part.host),
                     life=place.life,
                     like=replica_reader(place.like),
                     like_life=place.like_life,
@@ -179,7 +181,7 @@ class Rebuilding:
 
     def _fetch(self, peer: str) -> rebuild.Event | None:
         target = self._directory.arriving()
-        with self._client(peer, self._part.siblings[peer]) as client, client.snapshot(self._part.node) as snapshot:
+        with self._client(peer, self._part.siblings[peer]) as client, client.snapshot(self._part.host) as snapshot:
             try:
                 write_pieces(self._watched(iter(snapshot), peer), target)
             except OSError as error:
@@ -235,7 +237,7 @@ def _safe(path: str) -> PurePosixPath:
     return found
 
 
-def make_own(directory: Path, part: Part, writers: Sequence[str]) -> None:
+def make_own(directory: Path, part: AssignedQuery, writers: Sequence[str]) -> None:
     """What was a peer's becomes a state of its own: nobody takes its positions and checkpoints for those of the peer's.
 
     Replicas that read the peer's logs keep their places and floors in the copy. Its clients and writers do not; the
@@ -259,7 +261,7 @@ def make_own(directory: Path, part: Part, writers: Sequence[str]) -> None:
             store.close()
 
 
-def _has_read(directory: StateDirectory, part: Part) -> bool:
+def _has_read(directory: QueryDirectory, part: AssignedQuery) -> bool:
     """Whether the node has read anything, or has begun to."""
     for stream in part.upstream:
         path = directory.inlet_file(stream)

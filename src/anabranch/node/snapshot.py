@@ -28,8 +28,8 @@ from anabranch.engine.checkpoint_copy import link_checkpoint
 from anabranch.errors import AnabranchError, ConfigError, DiskFull, NodeUnreachable
 from anabranch.model.position import Position
 from anabranch.node.inlet import stored_positions
-from anabranch.node.part import Part
-from anabranch.node.state import StateDirectory
+from anabranch.node.state import QueryDirectory
+from anabranch.query.assigned import AssignedQuery
 from anabranch.storage.store import Store
 from anabranch.transport.ports import PeerPlaces, SnapshotPiece
 
@@ -39,8 +39,8 @@ class Snapshots:
 
     def __init__(
         self,
-        directory: StateDirectory,
-        part: Part,
+        directory: QueryDirectory,
+        part: AssignedQuery,
         stores: Mapping[Path, Store],
         *,
         reserve_bytes: int,
@@ -123,13 +123,13 @@ class Snapshots:
         if asker not in self._part.siblings:
             known = ", ".join(self._part.siblings) or "none"
             raise ConfigError(
-                f"Node {asker!r} cannot be rebuilt from {self._part.node!r}: it has another part of the query.",
+                f"Node {asker!r} cannot be rebuilt from {self._part.host!r}: it has another part of the query.",
                 remedy=f"Deploy the same file to all nodes. Those that can: {known}.",
             )
         failure = self._failure()
         if failure is not None:
             raise NodeUnreachable(
-                f"Node {self._part.node!r} cannot help: {failure.message}", remedy="Restart or rebuild it first."
+                f"Node {self._part.host!r} cannot help: {failure.message}", remedy="Restart or rebuild it first."
             )
 
     def _check_room(self) -> None:
@@ -137,7 +137,7 @@ class Snapshots:
         free = self._directory.free_bytes() - self._reserve_bytes
         if needed > free:
             raise DiskFull(
-                f"Node {self._part.node!r} needs {needed >> 20} MiB to copy its state, and has {max(0, free) >> 20}.",
+                f"Node {self._part.host!r} needs {needed >> 20} MiB to copy its state, and has {max(0, free) >> 20}.",
                 remedy="Make room on its disk; the rebuild goes on by itself.",
             )
 

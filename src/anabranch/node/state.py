@@ -1,17 +1,19 @@
-"""The state directory of a node: what lies where, whose it is, and who holds it.
+"""The state directory of a host: what lies where, whose it is, and who holds it.
 
-    node.json           format, the diagram that everything here belongs to, without its feeds and writers, the digests
-                        of the tables that it reads and of the modules that it calls, which part of it the node does,
-                        and the life that began with the directory
-    lock                held while a node runs on the directory
-    sources/NAME.db     lanes, log and late log of a source: one transaction domain each
-    inlets/NAME.db      the journal of a stream that other nodes make, and what its inlet knows of their copies
-    stages/NAME.db      the logs that one Spark query writes, and its batch ledger
-    …/NAME.db-bodies/   the large bodies of their segments
-    checkpoints/NAME/   Spark's own checkpoint of that query
-    lent/               what is being given to a peer that is rebuilt from this node
-    arriving/           what has come so far from the peer that this node is rebuilt from
-    arrived/            all of it: it takes the place of the rest, now or at the next start
+    host.json                  the format of all that lies here
+    lock                       held while a host runs on the directory
+    queries/NAME/              one for each query that the host runs or has run: they share nothing
+        query.json             the diagram that everything here belongs to, without its feeds and writers, the digests
+                               of the tables that it reads and of the modules that it calls, which part of it the host
+                               does, and the life that began with the directory
+        sources/NAME.db        lanes, log and late log of a source: one transaction domain each
+        inlets/NAME.db         the journal of a stream that other hosts make, and what its inlet knows of their copies
+        stages/NAME.db         the logs that one Spark query writes, and its batch ledger
+        …/NAME.db-bodies/      the large bodies of their segments
+        checkpoints/NAME/      Spark's own checkpoint of that query
+        lent/                  what is being given to a peer that is rebuilt from this host
+        arriving/              what has come so far from the peer that this host is rebuilt from
+        arrived/               all of it: it takes the place of the rest, now or at the next start
 
 A directory that is not ours, belongs to another query or is in use is refused before anything in it is touched.
 """
@@ -23,48 +25,62 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final
 
 from anabranch import failpoints
 from anabranch.errors import StateError
 from anabranch.node.functions import digests
-from anabranch.node.part import Part
-from anabranch.query.boxes import Diagram
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.text import diagram_to_dict
 from anabranch.syncing import sync
 
-FORMAT: Final = 2
+FORMAT: Final = 3
 
 
 class StateDirectory:
     """An open state directory; ``close`` lets others have it."""
 
-    def __init__(self, path: Path, diagram: Diagram, part: Part, tables: Mapping[str, str] | None = None) -> None:
-        """``tables`` are the digests of the tables that the node reads."""
+    def __init__(self, path: Path) -> None:
         self.path: Final = path
-        self.life = ""
-        self._mine = _facts(diagram, part, tables or {})
-        self.is_new = not (path / "node.json").exists()
         self._lock: IO[str] | None = None
         _refuse_foreign(path)
-        try:
+        with _usable(path, self.close):
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock = _take_lock(path)
+            marker = path / _MARKER
+            if not marker.exists():
+                _write_durably(marker, json.dumps({"format": FORMAT}))
+
+    def query(self, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> QueryDirectory:
+        """Where this query has its state; ``tables`` are the digests of the tables that the host reads for it."""
+        return QueryDirectory(self.path / _QUERIES / part.query, part, tables)
+
+    def free_bytes(self) -> int:
+        return _free_bytes(self.path)
+
+    def close(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+class QueryDirectory:
+    """The state of one query, in the directory of a host that is open."""
+
+    def __init__(self, path: Path, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> None:
+        self.path: Final = path
+        self.life = ""
+        self._mine = _facts(part, tables or {})
+        self.is_new = not (path / _QUERY).exists()
+        with _usable(path, lambda: None):
             for name in _PARTS:
                 (path / name).mkdir(parents=True, exist_ok=True)
-            self._lock = _take_lock(path)
             self._take_arrived()
             self._remove_leftovers()
             self._claim()
-        except OSError as error:
-            self.close()
-            raise StateError(
-                f"The state directory {path} cannot be used: {error.strerror or error}.",
-                remedy="Give a directory that this user may write, with free space.",
-            ) from error
-        except StateError:
-            self.close()
-            raise
 
     def source_file(self, source: str) -> Path:
         return self.path / "sources" / f"{source}.db"
@@ -79,20 +95,14 @@ class StateDirectory:
         return self.path / "checkpoints" / stage
 
     def free_bytes(self) -> int:
-        """Asked for at every push, so nothing else is."""
-        found = os.statvfs(self.path)
-        return found.f_bavail * found.f_frsize
+        return _free_bytes(self.path)
 
     def discard(self) -> None:
         """Makes it an empty directory again: the marker goes last, so that a kill in between leaves it claimed."""
         for name in _PARTS:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        (self.path / "node.json").unlink(missing_ok=True)
-
-    def close(self) -> None:
-        if self._lock is not None:
-            self._lock.close()
-            self._lock = None
+        (self.path / _QUERY).unlink(missing_ok=True)
+        shutil.rmtree(self.path, ignore_errors=True)
 
     # --- being rebuilt, and helping a peer -------------------------------------------------------------------------
 
@@ -120,7 +130,7 @@ class StateDirectory:
         The renaming decides: a node that is killed before it has what it had, and one that is killed later goes on
         with the installation when it starts.
         """
-        _write_durably(self.path / "arriving" / "node.json", self._text(life))
+        _write_durably(self.path / "arriving" / _QUERY, self._text(life))
         failpoints.reach("rebuild.arrived")
         (self.path / "arriving").rename(self.path / "arrived")
         sync(self.path)
@@ -138,8 +148,8 @@ class StateDirectory:
                 shutil.rmtree(self.path / name, ignore_errors=True)
                 (arrived / name).rename(self.path / name)
                 failpoints.reach("rebuild.installing")
-        if (arrived / "node.json").exists():
-            (arrived / "node.json").rename(self.path / "node.json")
+        if (arrived / _QUERY).exists():
+            (arrived / _QUERY).rename(self.path / _QUERY)
         sync(self.path)
         shutil.rmtree(arrived)
 
@@ -154,7 +164,7 @@ class StateDirectory:
 
     def _claim(self) -> None:
         """Writes the diagram into a new directory; in an old one it must be the same."""
-        marker = self.path / "node.json"
+        marker = self.path / _QUERY
         if marker.exists():
             self.life = _read_marker(self.path, self._mine)
             return
@@ -162,34 +172,42 @@ class StateDirectory:
         _write_durably(marker, self._text(self.life))
 
 
-def check_directory(path: Path, diagram: Diagram, part: Part, tables: Mapping[str, str] | None = None) -> None:
-    """Whether a node could run on it now, found out before one is started: ``StateError`` says why not."""
+def _free_bytes(path: Path) -> int:
+    """Asked for at every push, so nothing else is."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def check_directory(path: Path, parts: Iterable[tuple[AssignedQuery, Mapping[str, str]]]) -> None:
+    """Whether a host could run these queries on it now, found out before one is started: ``StateError`` says why
+    not. With each come the digests of its tables."""
     _refuse_foreign(path)
     if (path / "lock").exists():
         _take_lock(path).close()
-    if (path / "node.json").exists():
-        _read_marker(path, _facts(diagram, part, tables or {}))
+    for part, tables in parts:
+        if (path / _QUERIES / part.query / _QUERY).exists():
+            _read_marker(path / _QUERIES / part.query, _facts(part, tables))
 
 
-def _facts(diagram: Diagram, part: Part, tables: Mapping[str, str]) -> dict[str, Any]:
+def _facts(part: AssignedQuery, tables: Mapping[str, str]) -> dict[str, Any]:
     """Whose a directory is."""
-    called = digests(diagram, part)
+    called = digests(part)
     return {
         **({"tables": dict(tables)} if tables else {}),
+        **({"functions": called} if called else {}),
         "format": FORMAT,
-        "query": diagram_to_dict(diagram.identity()),
+        "query": diagram_to_dict(part.diagram.identity()),
         "part": {
             "stages": sorted(stage.name for stage in part.stages),
             "sources": sorted(part.entries),
             "reads": sorted(part.upstream),
         },
-        **({"functions": called} if called else {}),
     }
 
 
 def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
     """The life that the directory belongs to, if it is of the same part of the same query."""
-    marker = path / "node.json"
+    marker = path / _QUERY
     try:
         found = json.loads(marker.read_text())
         if not isinstance(found, dict) or (
@@ -201,10 +219,7 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
             f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
         ) from error
     if found.get("format") != FORMAT:
-        raise StateError(
-            f"{path} was written in format {found.get('format')}, this version reads {FORMAT}.",
-            remedy="Run it with the version of Anabranch that wrote it.",
-        )
+        raise _other_format(path, found.get("format"))
     changes = describe_changes(found["query"], mine["query"])
     if changes:
         raise StateError(
@@ -261,22 +276,65 @@ def _refuse_foreign(path: Path) -> None:
     """A directory with files but without our marker belongs to somebody else; nothing in it is touched."""
     if path.exists() and not path.is_dir():
         raise StateError(f"{path} is not a directory.", remedy="Give another --state.")
-    if path.is_dir() and not (path / "node.json").exists():
+    if (path / _OLD_MARKER).exists():
+        raise _other_format(path, _format_of(path / _OLD_MARKER))
+    if (path / _MARKER).exists():
+        found = _format_of(path / _MARKER)
+        if found != FORMAT:
+            raise _other_format(path, found)
+    elif path.is_dir():
         strangers = sorted(entry.name for entry in path.iterdir() if entry.name not in _OURS)
-        strangers += sorted(
-            f"{name}/{entry.name}" for name in _PARTS if (path / name).is_dir() for entry in (path / name).iterdir()
-        )
         if strangers:
             raise StateError(
-                f"{path} is not a state directory of Anabranch: it holds {', '.join(strangers[:5])} and no node.json.",
+                f"{path} is not a state directory of Anabranch: it holds {', '.join(strangers[:5])} and no {_MARKER}.",
                 remedy="Give an empty or new directory.",
             )
 
 
+def _format_of(marker: Path) -> object:
+    try:
+        found = json.loads(marker.read_text())
+        if not isinstance(found, dict) or "format" not in found:
+            raise ValueError("it does not say its format")
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
+        ) from error
+    return found["format"]
+
+
+def _other_format(path: Path, found: object) -> StateError:
+    return StateError(
+        f"{path} was written in format {found}, this version reads {FORMAT}.",
+        remedy="Run it with the version of Anabranch that wrote it, or start with an empty directory.",
+    )
+
+
+@contextmanager
+def _usable(path: Path, close: Callable[[], None]) -> Iterator[None]:
+    """What the system refuses is an error of the directory; whatever goes wrong, it is closed."""
+    try:
+        yield
+    except OSError as error:
+        close()
+        raise StateError(
+            f"The state directory {path} cannot be used: {error.strerror or error}.",
+            remedy="Give a directory that this user may write, with free space.",
+        ) from error
+    except StateError:
+        close()
+        raise
+
+
+_MARKER: Final = "host.json"
+_OLD_MARKER: Final = "node.json"
+"""Of the formats in which a directory held one query."""
+
+_QUERY: Final = "query.json"
+_QUERIES: Final = "queries"
 _PARTS: Final = ("sources", "inlets", "stages", "checkpoints")
-_OURS: Final = frozenset({"lock", "node.json.new", *_PARTS})
-"""What a node that was killed during its very first start may have left; the parts are empty until node.json is
-there."""
+_OURS: Final = frozenset({"lock", f"{_MARKER}.new"})
+"""What a host that was killed during its very first start may have left."""
 
 
 def _take_lock(path: Path) -> IO[str]:

@@ -17,12 +17,11 @@ import pyarrow as pa
 
 from anabranch import limits
 from anabranch.errors import ConfigError, NodeUnreachable, OperatorError, StreamNotFound
-from anabranch.model.names import is_name
+from anabranch.model.names import is_name, replica_reader
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
 from anabranch.node.inlet import INLET_READER
-from anabranch.node.part import Part, replica_reader
 from anabranch.node.pieces import client_pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
@@ -30,6 +29,7 @@ from anabranch.node.stages import StageRunner, stage_reader
 from anabranch.node.synchronizing import Synchronizing
 from anabranch.node.trimming import is_large, trim_log
 from anabranch.node.writing import writer_readers
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import all_origins
 from anabranch.storage.log import Log, LogSpec
@@ -46,7 +46,7 @@ class Streams:
     def __init__(
         self,
         diagram: Diagram,
-        part: Part,
+        part: AssignedQuery,
         settings: NodeSettings,
         *,
         clock: Callable[[], int],
@@ -57,7 +57,7 @@ class Streams:
         self._part = part
         self._settings = settings
         self._origins = all_origins(diagram)
-        self._stream_origins = part.origins(diagram)
+        self._stream_origins = part.origins()
         self._clock = clock
         self._ready = ready
         self._started = time.monotonic()
@@ -133,6 +133,7 @@ class Streams:
             first_id=log.first_id(),
             last_id=log.last_id(),
             origins=self._reaching(log.name),
+            query=self._part.query,
         )
 
     def _reaching(self, stream: str) -> tuple[str, ...]:

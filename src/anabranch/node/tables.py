@@ -16,7 +16,7 @@ from typing import Any, Final
 from anabranch.connectors.static_tables import StaticTable, load_table
 from anabranch.errors import AnabranchError, ConfigError, StateError
 from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import Part
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram, Lookup, Table
 from anabranch.query.graph import Stage, boxes_of
 from anabranch.query.problems import candidates
@@ -30,16 +30,20 @@ def tables_read(diagram: Diagram, stages: Collection[Stage]) -> tuple[Table, ...
     return tuple(dict.fromkeys(found))
 
 
-def load_tables(
-    diagram: Diagram, stages: Collection[Stage], directory: Path | None, places: Mapping[str, str]
-) -> dict[str, StaticTable]:
-    """Those tables with their rows. ``places`` says where a table is, if not where the query says."""
+def load_tables(part: AssignedQuery, places: Mapping[str, str]) -> dict[str, StaticTable]:
+    """The tables that a host reads for a query, with their rows. ``places`` says where a table is, if not where the
+    query says; tables of other queries may be among them."""
+    base = Path() if part.directory is None else part.directory
+    read = tables_read(part.diagram, part.stages)
+    return {table.name: load_table(table, base, places.get(table.name)) for table in read}
+
+
+def refuse_unknown(diagram: Diagram, places: Mapping[str, str]) -> None:
+    """Where only one query can be meant: a table that it does not have is a mistake."""
+    known = [table.name for table in diagram.tables]
     for name in places:
-        known = [table.name for table in diagram.tables]
         if name not in known:
             raise ConfigError(f"The query {diagram.name!r} has no table {name!r}.", remedy=candidates(name, known))
-    base = Path() if directory is None else directory
-    return {table.name: load_table(table, base, places.get(table.name)) for table in tables_read(diagram, stages)}
 
 
 def digests(tables: Mapping[str, StaticTable]) -> dict[str, str]:
@@ -54,7 +58,7 @@ def differences(mine: Mapping[str, str], other: Mapping[str, Any]) -> list[str]:
 class Agreement:
     """Whether all nodes that read a table read the same. Any thread may use it."""
 
-    def __init__(self, part: Part, tables: Mapping[str, StaticTable], neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, tables: Mapping[str, StaticTable], neighbours: Neighbours) -> None:
         self.failure: AnabranchError | None = None
         """Why this node may not go on."""
         self._part = part
@@ -82,15 +86,16 @@ class Agreement:
     def _ask(self, *, starting: bool) -> None:
         for node, address in list(self._waiting.items()):
             try:
-                told: dict[str, Any] = self._neighbours.client(node, address).status()
+                queries: Any = self._neighbours.client(node, address).status()["queries"]
             except AnabranchError:
                 continue  # it is away, or starting: it asks this one then
-            if not isinstance(told.get("tables"), dict):
-                continue  # it waits for a query
+            told = queries.get(self._part.query)
+            if told is None:
+                continue  # it waits for the query
             self._waiting.pop(node)
             there = {name: facts.get("digest") for name, facts in told["tables"].items()}
             uptime = time.monotonic() - self._started
-            younger = (uptime, node) <= (float(told.get("uptime_s", 0)), self._part.node)
+            younger = (uptime, node) <= (float(told.get("uptime_s", 0)), self._part.host)
             for name in differences(self._digests, there):
                 if self.failure is None and (starting or younger):
                     self.failure = other_contents(name, self._digests[name], node, there[name])

@@ -30,7 +30,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
 from anabranch.node.digesting import Alarms, header_of, row_numbers
 from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import Part
+from anabranch.query.assigned import AssignedQuery
 from anabranch.storage.codec import split, stored_schema
 from anabranch.storage.log import Log
 
@@ -40,7 +40,7 @@ _log: Final = logging.getLogger(__name__)
 class ComparedOutputs:
     """The outputs of a node that others make, too, and no node reads. Any thread may use it."""
 
-    def __init__(self, part: Part, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
         self._part = part
         self._neighbours = neighbours
         self._copies: dict[str, _OwnCopy] = {}
@@ -50,7 +50,7 @@ class ComparedOutputs:
         """Those of these logs that are compared, and not open yet. Nobody else uses them at the moment."""
         for log in logs:
             if log.name in self._part.compared and log.name not in self._copies:
-                self._copies[log.name] = _OwnCopy(self._part.node, log)
+                self._copies[log.name] = _OwnCopy(self._part.host, log)
 
     def start(self) -> None:
         """All are open: begins to ask."""
@@ -87,7 +87,7 @@ class ComparedOutputs:
         return {stream: copy.statistics(self._asks(stream)) for stream, copy in list(self._copies.items())}
 
     def _asks(self, stream: str) -> list[str]:
-        return sorted(other for other in self._part.compared[stream] if other > self._part.node)
+        return sorted(other for other in self._part.compared[stream] if other > self._part.host)
 
     def _run(self) -> None:
         while not self._stopping.wait(limits.COMPARE_EVERY_S):
@@ -100,7 +100,7 @@ class ComparedOutputs:
         try:
             asked = copy.to_ask(other)
             if asked:
-                told = self._neighbours.client(other, address).digests(self._part.node, copy.stream, asked)
+                told = self._neighbours.client(other, address).digests(self._part.host, copy.stream, asked)
                 copy.heard(other, told)
         except Exception as error:  # it is away, starting, or says nonsense: it is asked again in a second
             copy.failed(other, error)

@@ -23,8 +23,7 @@ import pyarrow as pa
 from anabranch.limits import FOLLOW_WAIT_S
 from anabranch.model.header import STIME
 from anabranch.model.punctuation import smallest
-from anabranch.node.part import Part
-from anabranch.query.boxes import Diagram
+from anabranch.query.assigned import AssignedQuery
 from anabranch.transport.ports import CopyPiece
 
 Hold = Callable[[CopyPiece, Callable[[], bool]], None]
@@ -35,9 +34,9 @@ def at_once(piece: CopyPiece, over: Callable[[], bool]) -> None:
     """Nothing is held."""
 
 
-def holds(part: Part, diagram: Diagram) -> dict[str, Hold]:
+def holds(part: AssignedQuery) -> dict[str, Hold]:
     """What holds each stream that the node reads from elsewhere: one turn for each stage that takes it."""
-    origins = part.origins(diagram)
+    origins = part.origins()
     turns = [
         Turns({stream: origins[stream] for stream in stage.inputs if stream in part.upstream}) for stage in part.stages
     ]

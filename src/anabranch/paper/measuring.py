@@ -44,8 +44,9 @@ class MicroBatches:
         counted: dict[str, tuple[int, int]] = {}
         for node, address in self._nodes.items():
             with connect(address) as connection:
-                stages = cast(Mapping[str, Mapping[str, Any]], connection.status()["stages"])
-            counted |= {f"{node} {name}": (facts["batches"], facts["held_ms"]) for name, facts in stages.items()}
+                queries = cast(Mapping[str, Mapping[str, Any]], connection.status()["queries"])
+            stages = [each for query in queries.values() for each in query["stages"].items()]
+            counted |= {f"{node} {name}": (facts["batches"], facts["held_ms"]) for name, facts in stages}
         return counted
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
+from dataclasses import replace
 from typing import Final, Self
 from weakref import WeakSet
 
@@ -20,9 +22,10 @@ from anabranch import limits
 from anabranch.core.roll_call import Roll
 from anabranch.core.telling import Range, Told
 from anabranch.errors import ConfigError, check
+from anabranch.model.ids import NO_QUERY, QueryId, StreamId, query_of
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
-from anabranch.transport import digests, failures, letters, wire
+from anabranch.transport import digests, failures, handover, letters, wire
 from anabranch.transport.open_call import CONNECTION_ERRORS, OpenCall
 from anabranch.transport.ports import (
     CopyAcknowledgement,
@@ -31,6 +34,7 @@ from anabranch.transport.ports import (
     CopyRequest,
     CopyReservation,
     Determinants,
+    HandOver,
     PeerPlaces,
     PieceAnswer,
     PieceRequest,
@@ -38,7 +42,6 @@ from anabranch.transport.ports import (
     PushAnswer,
     ReadRequest,
     Registration,
-    Role,
     SnapshotPiece,
     StreamInfo,
     StreamKind,
@@ -96,6 +99,17 @@ class Client:
             f"grpc://{self.address}", generic_options=_OPTIONS, write_size_limit_bytes=limits.MESSAGE_BYTES
         )
         self._calls: Final[WeakSet[OpenCall]] = WeakSet()
+        self._query: QueryId | None = None
+
+    def about(self, query: QueryId) -> Client:
+        """The same connection, for what is said about one query: streams and sources are named as they are there."""
+        other = copy(self)
+        other._query = query
+        return other
+
+    def _named(self, stream: str) -> str:
+        """What a stream is called on the wire."""
+        return stream if self._query is None else str(StreamId(self._query, stream))
 
     def close(self) -> None:
         """Also ends the calls that it has open."""
@@ -119,22 +133,26 @@ class Client:
     def stream(self, name: str, *, within_s: float | None = None) -> StreamInfo:
         """One stream; ``StreamNotFound`` names those there are."""
         with self._errors():
-            descriptor = flight.FlightDescriptor.for_path(name)
+            descriptor = flight.FlightDescriptor.for_path(self._named(name))
             return _stream_info(self._client.get_flight_info(descriptor, self._options(within_s)))
 
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
-        return BatchStream(self._client, wire.read_ticket(request), self._called)
+        return BatchStream(
+            self._client, wire.read_ticket(replace(request, stream=self._named(request.stream))), self._called
+        )
 
     def read_pieces(self, request: PieceRequest) -> PieceStream:
         """The stream as one of several copies."""
-        return PieceStream(self._client, wire.piece_ticket(request), self._called)
+        return PieceStream(
+            self._client, wire.piece_ticket(replace(request, stream=self._named(request.stream))), self._called
+        )
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
-        self._act("acknowledge", {"stream": stream, "reader": reader, "position": str(position)})
+        self._act("acknowledge", {"stream": self._named(stream), "reader": reader, "position": str(position)})
 
     def forget_reader(self, stream: str, reader: str) -> None:
-        self._act("forget-reader", {"stream": stream, "reader": reader})
+        self._act("forget-reader", {"stream": self._named(stream), "reader": reader})
 
     # --- sources ---------------------------------------------------------------------------------------------------
 
@@ -142,7 +160,7 @@ class Client:
         self, source: str, producer: str, session: int | None = None, *, within_s: float | None = None
     ) -> Registration:
         """A new session, or the old one, which then goes on at this node."""
-        body: wire.Message = {"source": source, "producer": producer, "session": session}
+        body: wire.Message = {"source": self._named(source), "producer": producer, "session": session}
         return wire.registration_of(self._act("register", body, within_s))
 
     def push(self, push: Push, *, within_s: float | None = None) -> PushAnswer:
@@ -152,15 +170,16 @@ class Client:
         """
         schema = push.rows.schema if push.rows is not None else pa.schema([])
         options = self._options(self.timeout_s + limits.PUSH_WAIT_S if within_s is None else within_s)
-        descriptor = flight.FlightDescriptor.for_path(push.source)
+        descriptor = flight.FlightDescriptor.for_path(self._named(push.source))
         return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
 
     def push_call(self, source: str) -> PushCall:
         """For a producer that pushes again and again."""
-        return PushCall(self._open(flight.FlightDescriptor.for_path(source)), self.timeout_s + limits.PUSH_WAIT_S)
+        descriptor = flight.FlightDescriptor.for_path(self._named(source))
+        return PushCall(self._open(descriptor), self.timeout_s + limits.PUSH_WAIT_S)
 
     def close_lane(self, source: str, lane: str | None = None) -> None:
-        self._act("close-lane", {"source": source, "lane": lane})
+        self._act("close-lane", {"source": self._named(source), "lane": lane})
 
     # --- node ------------------------------------------------------------------------------------------------------
 
@@ -172,49 +191,57 @@ class Client:
         """Hurts, or heals, what the node at this address has opened to another one."""
         self._act("fault-link", {"node": node, **wire.link_fault_message(fault)})
 
-    def take_role(self, role: Role) -> None:
-        """Gives a waiting node something to do."""
-        self._act("take-role", {"node": role.node, "tables": dict(role.tables), "queries": dict(role.queries)})
+    def may_take(self, given: HandOver) -> bool:
+        """Whether the host would take this query; False if it runs just that already."""
+        return self._act("may-take", handover.to_plain(given)).get("takes") is True
+
+    def take(self, given: HandOver) -> None:
+        """Gives a host a query to run."""
+        self._act("take", handover.to_plain(given))
 
     # --- copies ----------------------------------------------------------------------------------------------------
 
     def read_copy(self, request: CopyRequest) -> CopyStream:
         """The copy of a stream that this node has, as a replica reads it."""
-        return CopyStream(self._client, wire.copy_ticket(request), self._called)
+        return CopyStream(
+            self._client, wire.copy_ticket(replace(request, stream=self._named(request.stream))), self._called
+        )
 
     def acknowledge_copies(self, said: Sequence[CopyAcknowledgement]) -> None:
         """What a replica holds of several streams."""
-        self._act("acknowledge-copies", wire.acknowledgements_message(said))
+        named = [replace(each, stream=self._named(each.stream)) for each in said]
+        self._act("acknowledge-copies", wire.acknowledgements_message(named))
 
     def reserve_copy(self, said: CopyReservation) -> None:
-        self._act("reserve-copy", wire.reservation_message(said))
+        self._act("reserve-copy", wire.reservation_message(replace(said, stream=self._named(said.stream))))
 
     def keep_determinants(self, said: Determinants) -> None:
         """Returns when the partner has them."""
-        self._act("keep-determinants", wire.determinants_message(said))
+        self._act("keep-determinants", wire.determinants_message(replace(said, stream=self._named(said.stream))))
 
     def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> dict[str, Told]:
         """What the copy of this node has in these ranges, by origin."""
-        return digests.answer_of(self._act("digests", digests.request_message(asker, stream, asked)))
+        return digests.answer_of(self._act("digests", digests.request_message(asker, self._named(stream), asked)))
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def places(self, asker: str) -> PeerPlaces:
-        """How far a node has read that does the same part of the query."""
-        return wire.places_of(self._act("places", {"asker": asker}))
+        """How far a host has read that does the same of the query."""
+        return wire.places_of(self._act("places", {"asker": asker, "query": self._query or NO_QUERY}))
 
     def snapshot(self, asker: str) -> SnapshotStream:
         """All of its state, as it is at one moment."""
-        return SnapshotStream(self._client, wire.snapshot_ticket(asker), self._called)
+        return SnapshotStream(self._client, wire.snapshot_ticket(self._query or NO_QUERY, asker), self._called)
 
     # --- lanes -----------------------------------------------------------------------------------------------------
 
     def peer_call(self) -> PeerCall:
         """For letters to another entry point."""
-        return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)))
+        return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)), self._query)
 
     def greet(self, greeting: letters.Greeting) -> Roll:
-        return letters.roll_of(self._act("greet", letters.greeting_message(greeting), LETTER_S))
+        named = replace(greeting, source=self._named(greeting.source))
+        return letters.roll_of(self._act("greet", letters.greeting_message(named), LETTER_S))
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
@@ -281,15 +308,17 @@ class PushCall:
 
 
 class PeerCall:
-    """The letters to one node. ``close`` may be called from any thread."""
+    """The letters to one host, about the lanes of one query. ``close`` may be called from any thread."""
 
-    def __init__(self, call: OpenCall) -> None:
+    def __init__(self, call: OpenCall, query: QueryId | None) -> None:
         self._call: Final = call
+        self._before: Final = "" if query is None else f"{query}/"
 
     def tell_lanes(self, sender: str, messages: Sequence[letters.AboutLane]) -> list[letters.AboutLane]:
         """What the other entry point answers, durably."""
-        letter = letters.letter(sender, messages)
-        return letters.answers_of(wire.decode(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000)))
+        letter = letters.letter(sender, [replace(each, source=self._before + each.source) for each in messages])
+        answered = letters.answers_of(wire.decode(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000)))
+        return [replace(each, source=each.source.removeprefix(self._before)) for each in answered]
 
     def close(self) -> None:
         self._call.close()
@@ -424,8 +453,10 @@ def _checked(address: str) -> str:
 def _stream_info(info: flight.FlightInfo) -> StreamInfo:
     message = wire.decode(info.app_metadata)
     kind: StreamKind = wire.text(message, "kind")  # type: ignore[assignment]
+    query, name = query_of(info.descriptor.path[0].decode())
     return StreamInfo(
-        name=info.descriptor.path[0].decode(),
+        name=name,
+        query=query or NO_QUERY,
         kind=kind,
         schema=info.schema.remove_metadata(),
         incarnation=wire.text(message, "incarnation"),

@@ -37,6 +37,9 @@ from anabranch.transport.failures import cannot_listen
 
 _log: Final = logging.getLogger(__name__)
 
+VERSION: Final = 1
+"""What ``jvm/`` writes into its questions."""
+
 HELLO: Final = b"H"
 QUESTION: Final = b"Q"
 NUMBERS: Final = b"N"
@@ -221,7 +224,7 @@ class JournalServer:
         if hello is None:
             return False
         try:
-            message = wire.decode(hello)
+            message = wire.decode(hello, VERSION)
             self._check(wire.text(message, "token"), wire.text(message, "release"))
         except AnabranchError as error:
             frames.refuse(error)
@@ -239,7 +242,7 @@ class JournalServer:
 
     def _answer(self, question: bytes, frames: _Frames) -> None:
         try:
-            self._answer_to(wire.decode(question), frames)
+            self._answer_to(wire.decode(question, VERSION), frames)
             frames.flush()
         except _Gone:
             raise

@@ -1,5 +1,8 @@
 """What a node offers to the Flight server, and the values that cross between them.
 
+Streams and sources are named by the text of their id, ``query/stream``. A client may leave out the query where only one
+query of the host has such a stream.
+
 The server calls these methods from its own threads, several at once: an implementation must be safe for that. Errors
 are ``AnabranchError``; they reach the client as the same class. Pure typing: nothing here knows Flight, storage or
 Spark.
@@ -13,6 +16,8 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from anabranch.model.assignment import QueryAssignment
+from anabranch.model.ids import NO_QUERY, QueryId, StreamId
 from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
@@ -36,6 +41,13 @@ class StreamInfo:
     first_id: int
     last_id: int
     origins: tuple[str, ...] = ()
+    query: QueryId = NO_QUERY
+    """The query that the stream is of."""
+
+    @property
+    def id(self) -> StreamId:
+        """Which stream it is, on whichever host."""
+        return StreamId(self.query, self.name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +121,8 @@ class PieceAnswer:
     """Those that the tuples of the stream can have, and that promise something."""
     schema: pa.Schema
     """Of stored rows."""
+    query: QueryId = NO_QUERY
+    """The query that the stream is of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +196,8 @@ class Registration:
     schema: pa.Schema
     time: str | None = None
     stamp_us: int = 0
+    query: QueryId = NO_QUERY
+    """The query that the source is of."""
 
     @property
     def stamps(self) -> bool:
@@ -219,12 +235,11 @@ class PushAnswer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Role:
-    """What a node that waits for a query is given: its name, the deployment as tables, the queries as plain data."""
+class HandOver:
+    """What a host is given to run: its assignment of a query, and the query itself as plain data."""
 
-    node: str
-    tables: Mapping[str, object]
-    queries: Mapping[str, object]
+    assignment: QueryAssignment
+    diagram: Mapping[str, object]
 
 
 class NodePorts(Protocol):
@@ -314,21 +329,25 @@ class DeterminantPorts(Protocol):
         ...
 
 
-class RolePorts(Protocol):
-    """What a node offers that has nothing to do yet."""
+class AssignmentPorts(Protocol):
+    """What a host offers to whoever has queries for it."""
 
-    def take_role(self, role: Role) -> None:
-        """Returns when the node will keep it."""
+    def may_take(self, given: HandOver) -> bool:
+        """Whether it would take this query: False if it has just that already. ConfigError says why it cannot."""
+        ...
+
+    def take(self, given: HandOver) -> None:
+        """Returns when the host will keep it; it begins to run it then. Taking the same again changes nothing."""
         ...
 
 
 class PeerPorts(Protocol):
-    """What a node offers to the others that do the same part of the query, when one of them is to be rebuilt."""
+    """What a host offers to the others that do the same of a query, when one of them is to be rebuilt."""
 
-    def places(self, asker: str) -> PeerPlaces:
+    def places(self, query: QueryId, asker: str) -> PeerPlaces:
         """How far it has read; ``NodeUnreachable`` while it cannot help."""
         ...
 
-    def snapshot(self, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
-        """The life of the node, and all of its state as it is at one moment, file by file."""
+    def snapshot(self, query: QueryId, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
+        """The life of its state of the query, and all of that as it is at one moment, file by file."""
         ...

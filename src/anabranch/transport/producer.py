@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, Overloaded, PushRefused, check
 from anabranch.model.header import STIME
+from anabranch.model.ids import named_in
 from anabranch.model.times import from_datetime
 from anabranch.transport.client import Client, PushCall
 from anabranch.transport.ports import EntryKind, Push, PushAnswer, Registration
@@ -60,6 +61,8 @@ class Producer:
         self._clock_us: Final = clock_us
         self._tried = 0
         self.registration: Final = self._register()
+        self._named: Final = named_in(self.registration.query, source)
+        """With its query: another one of the entry point may get a source of the same name."""
         self.next = self.registration.next
         self._stamp_us = self.registration.stamp_us
 
@@ -116,7 +119,7 @@ class Producer:
 
     def _pushing(self) -> PushCall:
         if self._call is None:
-            self._call = self._client.push_call(self.source)
+            self._call = self._client.push_call(self._named)
         return self._call
 
     def _register(self) -> Registration:
@@ -158,7 +161,7 @@ class Producer:
         self, kind: EntryKind, count: int, *, time_us: int | None = None, rows: pa.RecordBatch | None = None
     ) -> PushAnswer:
         push = Push(
-            source=self.source,
+            source=self._named,
             producer=self.name,
             session=self.registration.session,
             kind=kind,
@@ -182,7 +185,7 @@ class Producer:
             try:
                 if moved:
                     session = self.registration.session
-                    self._client.register(self.source, self.name, session, within_s=self._within_s)
+                    self._client.register(self._named, self.name, session, within_s=self._within_s)
                     moved = False
                 return self._pushing().push(push, within_s=self._within_s)
             except Overloaded as error:

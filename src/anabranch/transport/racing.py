@@ -33,6 +33,7 @@ from anabranch.core.inlet import (
 )
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
+from anabranch.model.ids import named_in
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.transport import wire
@@ -112,6 +113,8 @@ class RacingSubscription:
         deadline_s: float = DEADLINE_S,
     ) -> None:
         self.stream: Final = stream
+        self.named = stream
+        """With its query, once a copy has said it: another one may get a stream of the same name."""
         self.reader: Final = reader
         self.follow: Final = follow
         self._start: Final = _checked_start(start, reader)
@@ -227,6 +230,7 @@ class RacingSubscription:
         first = answers[0].answer
         self._table, self._stored = first.origins, first.schema
         self.origins = first.reaching
+        self.named = named_in(first.query, self.stream)
         self._inlet = Inlet(self.stream, self._table, joins_late=True)
         self.schema: pa.Schema = wire.wire_schema(pa.schema(list(self._stored)[STORED_HEADER:]))
         self._state = beginning([] if goes_on else [each.answer.floors for each in answers])
@@ -265,7 +269,7 @@ class RacingSubscription:
             known = state.copies.get(copy)
             start = known.position if known is not None else "start"
         return PieceRequest(
-            stream=self.stream,
+            stream=self.named,
             start=start,
             punctuations={} if state is None else state.punctuations,
             follow=self.follow,
@@ -286,7 +290,8 @@ class RacingSubscription:
 
     def _answered(self, news: _Answered) -> list[pa.RecordBatch]:
         answer, copy = news.answer, news.copy.name
-        if (answer.origins, answer.schema) != (self._table, self._stored):
+        is_same = named_in(answer.query, self.stream) == self.named
+        if not is_same or (answer.origins, answer.schema) != (self._table, self._stored):
             raise ConfigError(
                 f"{copy} has another stream {self.stream!r} than the other nodes.",
                 remedy="Name nodes that run the same query.",
@@ -469,7 +474,7 @@ class _Copy:
         if held is None or held == self._told or time.monotonic() - self._told_at < ACKNOWLEDGE_S:
             return
         with suppress(AnabranchError):
-            self._client.acknowledge(self._owner.stream, str(self._owner.reader), held)
+            self._client.acknowledge(self._owner.named, str(self._owner.reader), held)
             with self._quiet:
                 self._told, self._told_at = held, time.monotonic()
                 self._quiet.notify_all()

@@ -25,8 +25,10 @@ import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.transport import digests, failures, letters, rows, wire
+from anabranch.model.ids import QueryId
+from anabranch.transport import digests, failures, handover, letters, rows, wire
 from anabranch.transport.ports import (
+    AssignmentPorts,
     CopyPiece,
     CopyPorts,
     DeterminantPorts,
@@ -34,8 +36,6 @@ from anabranch.transport.ports import (
     PeerPorts,
     PushAnswer,
     ReadRequest,
-    Role,
-    RolePorts,
     SnapshotPiece,
     StreamInfo,
 )
@@ -63,7 +63,7 @@ class FlightServer:
         port: int = 0,
         *,
         copies: CopyPorts | None = None,
-        roles: RolePorts | None = None,
+        assignments: AssignmentPorts | None = None,
         peers: PeerPorts | None = None,
         lanes: letters.LanePorts | None = None,
         determinants: DeterminantPorts | None = None,
@@ -74,7 +74,9 @@ class FlightServer:
         self._calls: Final = _Calls()
         try:
             location = flight.Location.for_grpc_tcp(host, port)
-            self._service = _Service(ports, copies, roles, peers, lanes, determinants, outputs, self._calls, location)
+            self._service = _Service(
+                ports, copies, assignments, peers, lanes, determinants, outputs, self._calls, location
+            )
         except (OSError, pa.ArrowException) as error:
             raise failures.cannot_listen(host, port, str(error)) from error
         self.host: Final = host
@@ -168,7 +170,7 @@ class _Service(flight.FlightServerBase):
         self,
         ports: NodePorts,
         copies: CopyPorts | None,
-        roles: RolePorts | None,
+        assignments: AssignmentPorts | None,
         peers: PeerPorts | None,
         lanes: letters.LanePorts | None,
         determinants: DeterminantPorts | None,
@@ -179,7 +181,7 @@ class _Service(flight.FlightServerBase):
         super().__init__(location)
         self._ports: Final = ports
         self._copies: Final = copies
-        self._roles: Final = roles
+        self._assignments: Final = assignments
         self._peers: Final = peers
         self._lanes: Final = lanes
         self._determinants: Final = determinants
@@ -192,7 +194,8 @@ class _Service(flight.FlightServerBase):
             "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
             "acknowledge-copies": ("{held}: of each {stream}, {reader} has {position}.", self._acknowledge_copies),
             "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
-            "take-role": ("Give {node}, which waits for a query, its part of {tables} and {queries}.", self._take_role),
+            "may-take": ("Whether this host would take the {query}, by this {assignment}.", self._may_take),
+            "take": ("Run the {query}, by this {assignment}.", self._take),
             "keep-determinants": (
                 "Keep which tuples {stream} of {sender} has from {first} on.",
                 self._keep_determinants,
@@ -240,7 +243,8 @@ class _Service(flight.FlightServerBase):
                 answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
                 return wire.copy_schema(answer), _with_places(pieces)
             if "snapshot" in message:
-                life, files = self._peer().snapshot(wire.text(message, "snapshot"))
+                query = QueryId(wire.text(message, "query"))
+                life, files = self._peer().snapshot(query, wire.text(message, "snapshot"))
                 return wire.snapshot_schema(life), _with_end(files)
             if "pieces" in message:
                 started, pieces = self._ports.read_pieces(wire.piece_request(message), cancelled)
@@ -276,7 +280,7 @@ class _Service(flight.FlightServerBase):
             schema = wire.data_schema(info.schema)
             for chunk in reader:
                 self._calls.check_running()
-                answer = self._push(info.name, schema, chunk)
+                answer = self._push(_text(info), schema, chunk)
                 writer.write(pa.py_buffer(wire.encode(wire.answer_message(answer))))
 
     def do_exchange(
@@ -302,7 +306,7 @@ class _Service(flight.FlightServerBase):
             return self._hear
         info = self._stream(_path(descriptor), "source")
         schema = wire.data_schema(info.schema)
-        return lambda chunk: wire.answer_message(self._push(info.name, schema, chunk))
+        return lambda chunk: wire.answer_message(self._push(_text(info), schema, chunk))
 
     def _push(self, source: str, schema: pa.Schema, chunk: flight.FlightStreamChunk) -> PushAnswer:
         message = wire.decode(chunk.app_metadata.to_pybytes()) if chunk.app_metadata else {}
@@ -355,15 +359,11 @@ class _Service(flight.FlightServerBase):
         self._serving().acknowledge_copies(wire.acknowledgements_of(message))
         return {}
 
-    def _take_role(self, message: wire.Message) -> wire.Message:
-        if self._roles is None:
-            raise ConfigError("This node has a query already.", remedy="Only a node that waits can be given one.")
-        node, tables, queries = (
-            wire.text(message, "node"),
-            wire.table(message, "tables"),
-            wire.table(message, "queries"),
-        )
-        self._roles.take_role(Role(node=node, tables=tables, queries=queries))
+    def _may_take(self, message: wire.Message) -> wire.Message:
+        return {"takes": self._assigning().may_take(handover.from_plain(message))}
+
+    def _take(self, message: wire.Message) -> wire.Message:
+        self._assigning().take(handover.from_plain(message))
         return {}
 
     def _reserve_copy(self, message: wire.Message) -> wire.Message:
@@ -383,7 +383,8 @@ class _Service(flight.FlightServerBase):
         return digests.answer_message(self._outputs.digests(asker, stream, digests.ranges_of(message)))
 
     def _places(self, message: wire.Message) -> wire.Message:
-        return wire.places_message(self._peer().places(wire.text(message, "asker")))
+        query = QueryId(wire.text(message, "query"))
+        return wire.places_message(self._peer().places(query, wire.text(message, "asker")))
 
     def _forget_reader(self, message: wire.Message) -> wire.Message:
         self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
@@ -414,16 +415,18 @@ class _Service(flight.FlightServerBase):
             raise self._has_none("This node shares no lanes.")
         return self._lanes
 
+    def _assigning(self) -> AssignmentPorts:
+        if self._assignments is None:
+            raise ConfigError("This host takes no queries.", remedy="Start it with anabranch node.")
+        return self._assignments
+
     def _has_none(self, what: str) -> AnabranchError:
-        """A node that waits for a query may have it soon: whoever asks tries again, as if it were not there yet."""
-        if self._roles is not None:
-            return NodeUnreachable("The node waits for a query.", remedy="Give it one: anabranch deploy FILE")
         return StreamNotFound(what, remedy="Check the deployment's addresses.")
 
     def _stream(self, name: str, kind: str | None = None) -> StreamInfo:
         info = self._ports.stream(name)
         if kind not in (None, info.kind):
-            known = sorted(other.name for other in self._ports.streams() if other.kind == kind)
+            known = sorted(_text(other) for other in self._ports.streams() if other.kind == kind)
             raise StreamNotFound(f"This node has no {kind} {name!r}.", remedy=f"It has: {', '.join(known) or 'none'}.")
         return info
 
@@ -492,11 +495,16 @@ def _marked(info: StreamInfo) -> pa.Schema:
     return info.schema.with_metadata({wire.INCARNATION: info.incarnation.encode()})
 
 
+def _text(info: StreamInfo) -> str:
+    """What a stream is called on the wire."""
+    return str(info.id) if info.query else info.name
+
+
 def _flight_info(info: StreamInfo) -> flight.FlightInfo:
     return flight.FlightInfo(
         _marked(info),
-        flight.FlightDescriptor.for_path(info.name),
-        [flight.FlightEndpoint(info.name.encode(), [])],
+        flight.FlightDescriptor.for_path(_text(info)),
+        [flight.FlightEndpoint(_text(info).encode(), [])],
         info.last_id - info.first_id + 1,
         -1,
         ordered=True,

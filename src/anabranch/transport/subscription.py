@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from anabranch.errors import ConfigError, NodeUnreachable, StreamNotFound, check
 from anabranch.model.header import ID, KIND, Kind
+from anabranch.model.ids import named_in
 from anabranch.model.position import Position
 from anabranch.transport import failures, wire
 from anabranch.transport.client import BatchStream, Client
@@ -46,6 +47,8 @@ class Subscription:
         self._reading: BatchStream | None = None
         self.position: Position | None = None
         info = self._info()
+        self._named: Final = named_in(info.query, stream)
+        """With its query: another one of the host may get a stream of the same name."""
         self.schema: Final = info.schema
         self.origins: Final = info.origins
         """Those that its tuples can have, and that promise something."""
@@ -80,7 +83,7 @@ class Subscription:
             )
         position = self.position if place is None else place
         if position is not None:
-            self._client.acknowledge(self.stream, self.reader, position)
+            self._client.acknowledge(self._named, self.reader, position)
 
     def close(self) -> None:
         """End the iteration, also while it waits in another thread."""
@@ -114,7 +117,7 @@ class Subscription:
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         begin: Start = self.position if self.position is not None else "start"
-        request = ReadRequest(stream=self.stream, start=begin, follow=self._follow, reader=self.reader)
+        request = ReadRequest(stream=self._named, start=begin, follow=self._follow, reader=self.reader)
         with self._client.read(request) as reading:
             self._reading = reading
             if self._closed.is_set():  # closed while we connected

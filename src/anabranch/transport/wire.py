@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from anabranch.errors import ConfigError
 from anabranch.model.header import HEADER, ID, KIND, ORIGIN, STIME, TID
+from anabranch.model.ids import QueryId
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.transport.ports import (
@@ -33,7 +34,7 @@ from anabranch.transport.ports import (
     Start,
 )
 
-VERSION: Final = 1
+VERSION: Final = 2
 TIMESTAMP: Final = pa.timestamp("us", "UTC")
 INCARNATION: Final = b"anabranch.incarnation"  # key in the metadata of a stream's schema
 
@@ -75,15 +76,17 @@ def encode(message: Message) -> bytes:
     return _ENCODER.encode({"v": VERSION, **message}).encode()
 
 
-def decode(data: bytes) -> Message:
+def decode(data: bytes, version: int | None = None) -> Message:
+    """A message of this version, or of the one that this side speaks."""
+    version = VERSION if version is None else version
     try:
         message = _DECODER.decode(data.decode())
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"A message is not JSON: {data[:100]!r}.", remedy="Use the Anabranch client.") from error
-    if not isinstance(message, dict) or message.get("v") != VERSION:
-        version = message.get("v") if isinstance(message, dict) else None
+    if not isinstance(message, dict) or message.get("v") != version:
+        found = message.get("v") if isinstance(message, dict) else None
         raise ConfigError(
-            f"A message has version {version}; this side speaks version {VERSION}.",
+            f"A message has version {found}; this side speaks version {version}.",
             remedy="Run the same version of Anabranch on both sides.",
         )
     return message
@@ -217,6 +220,7 @@ def piece_schema(answer: PieceAnswer) -> pa.Schema:
         "goes_on": answer.goes_on,
         "origins": list(answer.origins),
         "reaching": list(answer.reaching),
+        "query": answer.query,
     }
     return answer.schema.with_metadata({PIECES: encode(message)})
 
@@ -231,6 +235,7 @@ def piece_answer(schema: pa.Schema) -> PieceAnswer:
         origins=tuple(texts(message, "origins")),
         reaching=tuple(texts(message, "reaching")),
         schema=schema.remove_metadata(),
+        query=QueryId(text(message, "query")),
     )
 
 
@@ -387,8 +392,8 @@ def places_of(message: Message) -> PeerPlaces:
     )
 
 
-def snapshot_ticket(asker: str) -> bytes:
-    return encode({"snapshot": asker})
+def snapshot_ticket(query: str, asker: str) -> bytes:
+    return encode({"snapshot": asker, "query": query})
 
 
 def snapshot_schema(life: str) -> pa.Schema:
@@ -464,6 +469,7 @@ def registration_message(registration: Registration) -> Message:
         "schema": base64.b64encode(registration.schema.serialize()).decode(),
         "time": registration.time,
         "stamp_us": registration.stamp_us,
+        "query": registration.query,
     }
 
 
@@ -475,4 +481,5 @@ def registration_of(message: Message) -> Registration:
         schema=pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text(message, "schema")))),
         time=optional_text(message, "time"),
         stamp_us=number(message, "stamp_us"),
+        query=QueryId(text(message, "query")),
     )

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.cli.up import all_started
 from anabranch.deploy.plan import load_plan
 from anabranch.deploy.running import registered
 from tests.unit.cli.conftest import Cli
@@ -90,14 +89,6 @@ def test_nodes_that_do_not_answer_are_shown_as_such(cli: Cli, tmp_path: Path) ->
     assert found["nodes"]["d"].keys() <= documented_keys("node of a deployment")
     (query,) = found["queries"].values()
     assert query.keys() == documented_keys("query")
-
-
-def test_a_node_that_waits_for_a_query_is_not_waited_for(tmp_path: Path) -> None:
-    plan = load_plan(write(tmp_path, GOOD.replace("[queries.paths]", '[nodes.e]\naddress = "h:1"\n[queries.paths]')))
-    states = dict.fromkeys("abcde", "running")
-    assert all_started(plan, states)
-    assert all_started(plan, states | {"e": "starting", "b": "killed"})
-    assert not all_started(plan, states | {"a": "starting"})
 
 
 def test_the_names_of_running_nodes_are_completed(tmp_path: Path) -> None:

@@ -42,6 +42,13 @@ class FailingNode:
     def failed_stages(self) -> dict[str, AnabranchError]:
         return dict(self._failed)
 
+    def failures(self) -> dict[str, AnabranchError]:
+        return {}
+
+    @property
+    def host(self) -> FailingNode:
+        return self
+
 
 @pytest.fixture
 def node(monkeypatch: pytest.MonkeyPatch) -> type[FailingNode]:

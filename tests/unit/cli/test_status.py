@@ -31,12 +31,21 @@ def a_node(**lanes: dict[str, Any]) -> dict[str, Any]:
         name: {"rows_in": 1234, "bytes_in": 9, "late_rows": 2, "lanes": {f"{name}/0": facts}}
         for name, facts in lanes.items()
     }
-    return {
-        "query": "slow_paths",
+    host: dict[str, Any] = {
+        "node": "a",
         "address": "127.0.0.1:7700",
         "state": "running",
         "intake": "open",
         "uptime_s": 75.5,
+        "executors": None,
+        "spark": None,
+        "links": {},
+    }
+    empty: dict[str, Any] = {key: {} for key in ("peers", "feeds", "writers", "compared", "alarms")}
+    query: dict[str, Any] = {
+        "state": "running",
+        "error": None,
+        **empty,
         "sources": sources,
         "stages": {
             "join_1": {
@@ -65,6 +74,12 @@ def a_node(**lanes: dict[str, Any]) -> dict[str, Any]:
             }
         },
     }
+    return {**host, "queries": {"slow_paths": query}}
+
+
+def of(node: dict[str, Any], **facts: Any) -> dict[str, Any]:
+    """The same node, with this said of its query."""
+    return {**node, "queries": {"slow_paths": node["queries"]["slow_paths"] | facts}}
 
 
 def test_the_tables_say_what_there_is(
@@ -100,7 +115,8 @@ def test_links_are_told_where_there_are_any(
 
 def test_troubles_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
     node.told = a_node(ping=lane(NOON_US)) | {"intake": "Intake has stopped: 3 MiB are free.", "executors": 0}
-    node.told["stages"]["join_1"] |= {"state": "failed", "error": "Stage join_1 failed in Spark."}  # type: ignore[index]
+    queries: Any = node.told["queries"]
+    queries["slow_paths"]["stages"]["join_1"] |= {"state": "failed", "error": "Stage join_1 failed in Spark."}
     told = cli("status", address).stdout
     assert "Intake has stopped" in told
     assert "Batches wait for executors" in told
@@ -119,13 +135,25 @@ def test_shared_lanes_say_who_leads_and_who_is_away(
         "released": 1_011,
         "peers": {"b": 1_011, "c": 7},
     }
-    node.told = a_node(ping=lane(NOON_US) | {"shared": shared}) | {
-        "peers": {"b": {"state": "there", "error": None}, "c": {"state": "away", "error": "nothing listens there"}}
-    }
+    peers = {"b": {"state": "there", "error": None}, "c": {"state": "away", "error": "nothing listens there"}}
+    node.told = of(a_node(ping=lane(NOON_US) | {"shared": shared}), peers=peers)
     shown = cli("status", address).stdout
     (line,) = (line for line in shown.splitlines() if "leads" in line)
     assert line.split() == ["ping/0", "leads", "a", "3", "1,012", "1,011", "b", "1,011,", "c", "7"]
     assert "entry point c is away: nothing listens there" in shown
+
+
+def test_a_node_with_several_queries_shows_each(cli: Cli, node: TalkingNode, address: str) -> None:
+    queries: Any = a_node(ping=lane(NOON_US))["queries"]
+    failed = queries["slow_paths"] | {"state": "failed", "error": "Nothing goes on."}
+    behind = queries["slow_paths"]["sources"]["ping"] | {"lanes": {"ping/0": lane(NOON_US), "ping/1": lane(0)}}
+    node.told = a_node() | {"queries": {"slow": failed | {"sources": {"ping": behind}}, "fast": queries["slow_paths"]}}
+    shown = cli("status", address).stdout
+    assert shown.startswith("node a with 2 queries at 127.0.0.1:7700: running, up")
+    assert "query slow: failed\n" in shown
+    assert "query fast: running\n" in shown
+    assert "query slow: Nothing goes on.\n" in shown
+    assert "anabranch source close 127.0.0.1:7700 slow/ping 1\n" in shown
 
 
 def test_json_is_everything(cli: Cli, node: TalkingNode, address: str) -> None:
@@ -134,7 +162,7 @@ def test_json_is_everything(cli: Cli, node: TalkingNode, address: str) -> None:
 
 
 def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, address: str) -> None:
-    node.told = a_node(ping=lane(0)) | {"stages": {}, "streams": {}, "state": "starting"}
+    node.told = of(a_node(ping=lane(0)), stages={}, streams={}) | {"state": "starting"}
     assert cli("status", address).exit_code == 0
 
 
@@ -155,7 +183,7 @@ def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, a
     ids=["together", "never sent", "behind", "closed", "all closed"],
 )
 def test_the_lane_that_all_wait_for_is_named(ping: dict[str, Any], load: dict[str, Any], sentence: str) -> None:
-    assert sentence in slowest_lane(_lanes(a_node(ping=ping, load=load)))
+    assert sentence in slowest_lane(_lanes(a_node(ping=ping, load=load), "slow_paths"))
 
 
 def test_a_node_without_sources_says_nothing_of_lanes(cli: Cli, node: TalkingNode, address: str) -> None:
@@ -167,7 +195,7 @@ def test_a_node_without_sources_says_nothing_of_lanes(cli: Cli, node: TalkingNod
 
 def test_copies_that_cannot_be_compared_are_told(cli: Cli, node: TalkingNode, address: str) -> None:
     copies = {"b": {"compared": {}, "error": "b is away."}, "c": {"compared": {}, "error": None}}
-    node.told = a_node(ping=lane(NOON_US)) | {"compared": {"s": copies}}
+    node.told = of(a_node(ping=lane(NOON_US)), compared={"s": copies})
     shown = cli("status", address).stdout
     assert "s is not compared with the copy of b: b is away." in shown
     assert "copy of c" not in shown
@@ -176,7 +204,7 @@ def test_copies_that_cannot_be_compared_are_told(cli: Cli, node: TalkingNode, ad
 def test_copies_that_differ_are_told_as_an_alarm(cli: Cli, node: TalkingNode, address: str) -> None:
     copies = {"mit": {"rows": 7, "digest": "00"}, "wisc": {"rows": 8, "digest": "01"}}
     latest = {"stream": "s", "origin": "ping/0", "start": "12:00:00", "end": "12:00:10", "copies": copies}
-    node.told = a_node(ping=lane(NOON_US)) | {"alarms": {"s": {"count": 3, "latest": [latest]}}}
+    node.told = of(a_node(ping=lane(NOON_US)), alarms={"s": {"count": 3, "latest": [latest]}})
     (line,) = [line for line in cli("status", address).stdout.splitlines() if line.startswith("ALARM")]
     assert line == (
         "ALARM: copies of s differ in 3 intervals, the latest from 12:00:00 to 12:00:10, tuples of ping/0: "

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+import anabranch as ab
 from anabranch.deploy.copies import copies_of
 from anabranch.deploy.plan import load_plan
 from anabranch.errors import NodeUnreachable
@@ -19,6 +20,7 @@ from anabranch.model.position import Position
 from anabranch.transport.ports import ReadRequest, StreamInfo
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.cli.terminal import on_a_terminal
+from tests.unit.deploy.files import GOOD, QUERY, write
 from tests.unit.transport.fake_node import pings, tuples
 from tests.unit.transport.log_node import LogNode
 from tests.waiting import HANG_S
@@ -95,7 +97,7 @@ def test_a_named_reader_says_what_it_has_shown_and_goes_on_there(cli: Cli, node:
     cli("subscribe", address, "ping", "--reader", "desk", "--limit", "2")
     assert node.readers == {("ping", "desk"): Position("a1", 2)}
     log = {"incarnation": "a1", "last_id": 3, "readers": {"desk": {"seq": 1, "lag_rows": 1}}}
-    node.told = {"state": "running", "streams": {"ping": log}}
+    node.told = {"state": "running", "queries": {"": {"streams": {"ping": log}}}}
     again = cli("subscribe", address, "ping", "--reader", "desk", "--no-follow")
     assert [row["_id"] for row in rows_of(again.stdout)] == [3]
 
@@ -238,6 +240,18 @@ def test_a_deployment_says_where_the_copies_are() -> None:
     plan = load_plan("examples/planetlab.toml")
     (query,) = plan.queries.values()
     stream, nodes = next((stream, nodes) for stream, nodes in query.copies.items() if len(nodes) > 1)
-    assert copies_of(plan, stream) == [str(plan.nodes[node].address) for node in nodes]
+    addresses = [str(plan.nodes[node].address) for node in nodes]
+    assert copies_of(plan, stream) == copies_of(plan, f"planetlab/{stream}") == (addresses, f"planetlab/{stream}")
     source = query.diagram.sources[0].name
-    assert copies_of(plan, f"{source}.late") == copies_of(plan, source)
+    assert copies_of(plan, f"{source}.late") == (copies_of(plan, source)[0], f"planetlab/{source}.late")
+
+
+def test_a_stream_that_two_queries_have_must_be_named_with_its_query(tmp_path: Path) -> None:
+    (tmp_path / "other.yaml").write_text(QUERY.replace("query: paths", "query: other"))
+    other = '\n[queries.other]\nfile = "other.yaml"\nmode = "single"\non = "d"\nentry = {ping = "d", load = "d"}\n'
+    plan = load_plan(write(tmp_path, GOOD + other))
+    with pytest.raises(ab.StreamNotFound, match=r"Name one of: other/quick, paths/quick\."):
+        copies_of(plan, "quick")
+    assert copies_of(plan, "other/quick") == ([str(plan.nodes["d"].address)], "other/quick")
+    with pytest.raises(ab.StreamNotFound, match="No query of this deployment has a stream 'third/quick'"):
+        copies_of(plan, "third/quick")

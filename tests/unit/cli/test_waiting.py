@@ -53,9 +53,13 @@ def test_the_line_while_it_runs_ends_with_a_sign_where_it_is_cut() -> None:
     statistics = {
         "uptime_s": 75.0,
         "intake": "Intake has stopped: 3 MiB are free.",
-        "sources": {"ping": {"rows_in": 1234}},
-        "stages": {"join_1": {"inputs": {"ping": {"lag_rows": 5}}}},
-        "streams": {"slow": {"kind": "output", "rows_in": 17}, "ping": {"kind": "source", "rows_in": 1234}},
+        "queries": {
+            "q": {
+                "sources": {"ping": {"rows_in": 1234}},
+                "stages": {"join_1": {"inputs": {"ping": {"lag_rows": 5}}}},
+                "streams": {"slow": {"kind": "output", "rows_in": 17}, "ping": {"kind": "source", "rows_in": 1234}},
+            }
+        },
     }
     whole = "INTAKE STOPPED  up 75 s  in 1,234 rows  waiting 5  out: slow 17"
     assert running_line(statistics, 80) == whole

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anabranch.deploy.draw import as_data, as_text
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import assigned
 from anabranch.deploy.plan import load_plan
 from anabranch.model.techniques import COMPARED, Technique
 from tests.unit.deploy.files import mistakes, write
@@ -42,7 +42,7 @@ entry = {one = "a", two = "a"}
 @pytest.mark.parametrize("technique", COMPARED)
 def test_the_replicas_hold_and_nobody_else(tmp_path: Path, technique: Technique) -> None:
     plan = load_plan(write(tmp_path, FILE.replace("deterministic", technique), QUERY))
-    told = {name: part_of(plan, name).technique for name in plan.nodes}
+    told = {name: assigned(plan, name, "paths").technique for name in plan.nodes}
     assert told == {"a": Technique.RACE, "b": technique, "c": technique, "d": Technique.RACE}
 
 
@@ -54,7 +54,7 @@ def test_a_technique_is_shown_as_an_experiment(tmp_path: Path) -> None:
 
 def test_without_a_technique_nobody_holds(tmp_path: Path) -> None:
     plan = load_plan(write(tmp_path, FILE.replace('technique = "deterministic"\n', ""), QUERY))
-    assert {part_of(plan, name).technique for name in plan.nodes} == {Technique.RACE}
+    assert {assigned(plan, name, "paths").technique for name in plan.nodes} == {Technique.RACE}
     assert "query paths, mode race\n" in as_text(plan)
     assert as_data(plan)["queries"]["paths"]["technique"] is None
 

@@ -98,8 +98,10 @@ def test_explain_shows_a_deployment(cli: Cli) -> None:
 def test_explain_as_json_is_the_plan(cli: Cli, tmp_path: Path) -> None:
     shown = json.loads(cli("explain", str(write(tmp_path)), "--json").stdout)
     assert shown == {"mistakes": [], "plan": json.loads(json.dumps(as_data(plan(tmp_path))))}
-    assert shown["plan"]["nodes"]["b"]["role"]["peers"] == {"slow": ["c"]}
-    assert shown["plan"]["nodes"]["b"]["role"]["siblings"] == []
+    query = shown["plan"]["nodes"]["b"]["queries"]["paths"]
+    assert query["fragments"] == ["slow"]
+    assert query["replicas"]["paths/pairs@b#1"]["peers"] == ["c"]
+    assert query["siblings"] == []
     assert shown["plan"]["queries"]["paths"]["copies"]["box:pairs"] == ["b", "c"]
 
 

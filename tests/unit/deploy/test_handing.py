@@ -1,229 +1,266 @@
-"""A query handed to nodes that wait for one: to all of them or to none, and kept across their restarts."""
+"""Queries handed to hosts that run: each to all hosts that it names or to none, and kept across their restarts."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from anabranch.deploy.awaiting import Awaiting, await_role, role_directory
 from anabranch.deploy.handing import hand_over
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import assigned, settings_of
 from anabranch.deploy.plan import NodePlan, load_plan
-from anabranch.deploy.tables import load_tables
-from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, StateError, StreamNotFound
+from anabranch.deploy.taking import Taking, given_before, given_directory, refuse_twice
+from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, QueryError, StateError
+from anabranch.model.ids import QueryId
+from anabranch.node.host import Host
+from anabranch.node.hosted_query import HostedQuery
 from anabranch.query.text import diagram_to_dict
 from anabranch.transport.client import Client
-from anabranch.transport.ports import Role
+from anabranch.transport.ports import HandOver
 from anabranch.transport.server import FlightServer
 from tests.unit.cli.conftest import Cli
-from tests.unit.deploy.files import WITH_TABLE, with_free_ports, write
+from tests.unit.deploy.files import QUERY, WITH_TABLE, with_free_ports, write
+from tests.unit.transport.fake_node import FakeNode
+
+PATHS = QueryId("paths")
 
 
-class Waiting:
-    """The nodes of a file, which wait; and the file that has something for them."""
+@pytest.fixture(autouse=True)
+def _no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of these tests start no Spark: no stage ever runs."""
+    monkeypatch.setattr(HostedQuery, "_start_stages", lambda query: query._opened.set())
+
+
+class Hosts:
+    """The hosts of a file, which wait; and the file that has something for them."""
 
     def __init__(self, folder: Path) -> None:
         self.file = write(folder, with_free_ports())
         self.folder = folder
-        (folder / "nodes.toml").write_text(self.file.read_text().partition("[queries")[0])
-        self.nodes = load_plan(folder / "nodes.toml").nodes
-        self.awaiting: dict[str, Awaiting] = {}
-        self.opened = ExitStack()
+        self.alone = folder / "nodes.toml"
+        self.alone.write_text(self.file.read_text().partition("[queries")[0])
+        self.nodes = load_plan(self.alone).nodes
+        self.running: dict[str, Host] = {}
 
-    def start(self, name: str, node: NodePlan | None = None) -> None:
-        node = node or self.nodes[name]
-        waiting = self.awaiting[name] = Awaiting(node, role_directory(self.folder / name))
-        self.opened.enter_context(FlightServer(waiting, node.address.host, node.address.port, roles=waiting))
+    def start(self, name: str) -> None:
+        node = self.nodes[name]
+        state = self.folder / name
+        host = Host(
+            name,
+            state,
+            settings_of(node),
+            queries=given_before(state, node.tables),
+            assignments=lambda host: Taking(host, name, node.address, state),
+        )
+        host.start()
+        self.running[name] = host
 
-    def given(self) -> list[str]:
-        return [name for name, waiting in self.awaiting.items() if waiting.given.is_set()]
+    def start_all(self) -> None:
+        for name in self.nodes:
+            self.start(name)
+
+    def stop(self) -> None:
+        while self.running:
+            self.running.popitem()[1].stop()
+
+    def given(self) -> dict[str, list[str]]:
+        return {name: list(host.queries) for name, host in self.running.items() if host.queries}
+
+    def add_query(self, name: str, *, limit: int = 100) -> None:
+        """Another query in the file, with the same boxes on the same hosts."""
+        text = self.file.read_text()
+        table = text[text.index("[queries.paths]") :]
+        query = QUERY.replace("query: paths", f"query: {name}").replace("rtt_ms > 100", f"rtt_ms > {limit}")
+        (self.folder / f"{name}.yaml").write_text(query)
+        self.file.write_text(
+            text + table.replace("queries.paths", f"queries.{name}").replace("paths.yaml", f"{name}.yaml")
+        )
 
 
 @pytest.fixture
-def waiting(tmp_path: Path) -> Iterator[Waiting]:
-    made = Waiting(tmp_path)
-    with made.opened:
+def hosts(tmp_path: Path) -> Iterator[Hosts]:
+    made = Hosts(tmp_path)
+    with ExitStack() as opened:
+        opened.callback(made.stop)
         yield made
 
 
-def test_every_node_gets_the_part_that_the_file_says(waiting: Waiting) -> None:
-    for name in waiting.nodes:
-        waiting.start(name)
-    hand_over(waiting.file)
-    wanted = load_plan(waiting.file)
-    for name, node in waiting.awaiting.items():
-        assert node.plan is not None
-        assert part_of(node.plan, name) == part_of(wanted, name)
-        assert node.plan.queries["paths"].diagram == wanted.queries["paths"].diagram
+def handed(hosts: Hosts, name: str) -> HandOver:
+    plan = load_plan(hosts.file)
+    diagram = diagram_to_dict(plan.queries["paths"].diagram)
+    return HandOver(assignment=plan.nodes[name].assignment.queries[PATHS], diagram=diagram)
 
 
-def test_a_node_that_is_started_again_has_its_part(waiting: Waiting) -> None:
-    for name in waiting.nodes:
-        waiting.start(name)
-    hand_over(waiting.file)
-    waiting.file.unlink()  # it needs nothing of whoever gave it
-    (waiting.folder / "paths.yaml").unlink()
-
-    def never() -> None:
-        raise AssertionError("it waits again")
-
-    again = await_role(waiting.nodes["d"], waiting.folder / "d", never)
-    assert again == waiting.awaiting["d"].plan
+def test_every_host_gets_what_the_file_says(hosts: Hosts) -> None:
+    hosts.start_all()
+    plan, given = hand_over(hosts.file)
+    assert given == {name: ["paths"] for name in "abcd"}
+    for name, host in hosts.running.items():
+        assert host.queries[PATHS].part == assigned(plan, name, "paths")
 
 
-def test_a_node_reads_no_table_that_its_own_file_does_not_name(tmp_path: Path) -> None:
+def test_a_host_that_is_started_again_has_its_queries(hosts: Hosts) -> None:
+    hosts.start_all()
+    hand_over(hosts.file)
+    before = hosts.running["d"].queries[PATHS].part
+    hosts.stop()
+    hosts.file.unlink()  # it needs nothing of whoever gave it
+    (hosts.folder / "paths.yaml").unlink()
+    hosts.start("d")
+    assert hosts.running["d"].queries[PATHS].part == before
+
+
+def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> None:
     """Whoever hands over a query says nothing of the files of other machines."""
-    text = with_free_ports()
-    file = write(tmp_path, text.replace("b = {", 'b = {tables = {hosts = "/etc/passwd"}, '), WITH_TABLE)
-    own = tmp_path / "own.toml"
-    own.write_text(text.partition("[queries")[0])
-    diagram = load_plan(file).queries["paths"].diagram
-    role = Role(node="b", tables=load_tables(file), queries={"paths": diagram_to_dict(diagram)})
-    waiting = Awaiting(load_plan(own).nodes["b"], tmp_path / "b.deployment")
-    with pytest.raises(ConfigError, match="The file of the node b does not say where its table 'hosts' is"):
-        waiting.take_role(role)
-    assert not waiting.given.is_set()
-    own.write_text(own.read_text().replace("b = {", 'b = {tables = {hosts = "here.csv"}, '))
-    waiting = Awaiting(load_plan(own).nodes["b"], tmp_path / "b.deployment")
-    waiting.take_role(role)
-    assert waiting.plan is not None
-    assert waiting.plan.nodes["b"].tables == {"hosts": str(tmp_path / "here.csv")}
+    text = hosts.file.read_text().replace("b = {", 'b = {tables = {hosts = "/etc/passwd"}, ')
+    write(hosts.folder, text, WITH_TABLE)
+    hosts.start("b")
+    with Client(str(hosts.nodes["b"].address)) as client:
+        with pytest.raises(ConfigError, match="The file of the node b does not say where its table 'hosts' is"):
+            client.take(handed(hosts, "b"))
+        assert hosts.given() == {}
+    hosts.stop()
+    hosts.alone.write_text(hosts.alone.read_text().replace("b = {", 'b = {tables = {hosts = "here.csv"}, '))
+    (hosts.folder / "here.csv").write_text("host,site\na,east\n")
+    hosts.nodes = load_plan(hosts.alone).nodes
+    hosts.start("b")
+    with Client(str(hosts.nodes["b"].address)) as client:
+        client.take(handed(hosts, "b"))
+        queries: Any = client.status()["queries"]
+    assert queries["paths"]["tables"]["hosts"]["rows"] == 1
+    hosts.stop()
+    with pytest.raises(ConfigError, match="does not say where its table"):
+        given_before(hosts.folder / "b", {})
 
 
-def test_a_node_waits_until_it_is_given_something(waiting: Waiting) -> None:
+def test_a_further_query_is_handed_to_hosts_that_run_one(hosts: Hosts) -> None:
+    hosts.start_all()
+    hand_over(hosts.file)
+    hosts.add_query("others")
+    _, given = hand_over(hosts.file)
+    assert given == {name: ["others"] for name in "abcd"}, "what they have is left alone"
+    assert hosts.given() == {name: ["paths", "others"] for name in "abcd"}
+    with pytest.raises(ConfigError, match="all nodes have all queries of the file already"):
+        hand_over(hosts.file)
+
+
+def test_a_hand_over_that_was_interrupted_can_be_repeated(hosts: Hosts) -> None:
+    hosts.start_all()
+    with Client(str(hosts.nodes["b"].address)) as client:
+        client.take(handed(hosts, "b"))
+        client.take(handed(hosts, "b"))  # once more changes nothing
+    _, given = hand_over(hosts.file)
+    assert given == {name: ["paths"] for name in "acd"}
+
+
+def test_another_query_of_the_same_name_is_refused_and_nobody_is_given_anything(hosts: Hosts) -> None:
+    hosts.start_all()
+    hand_over(hosts.file)
+    (hosts.folder / "paths.yaml").write_text(QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
+    hosts.add_query("others")
+    with pytest.raises(NodeUnreachable, match="Nothing was handed over") as caught:
+        hand_over(hosts.file)
+    assert "d: The node d runs another query, or another part of it, under the name paths." in str(caught.value)
+    assert hosts.given() == {name: ["paths"] for name in "abcd"}
+
+
+def test_none_is_given_anything_if_one_is_not_there(hosts: Hosts) -> None:
     for name in "abc":
-        waiting.start(name)
-    looks = []
-
-    def between() -> None:
-        looks.append(1)
-        if len(looks) == 2:
-            hand_over(waiting.file)
-
-    plan = await_role(waiting.nodes["d"], waiting.folder / "d", between)
-    assert [stage.name for stage in part_of(plan, "d").stages] == ["counts"]
-    assert waiting.given() == ["a", "b", "c"]
-
-
-def test_none_is_given_anything_if_one_does_not_wait(waiting: Waiting) -> None:
-    for name in "abc":
-        waiting.start(name)
+        hosts.start(name)
     with pytest.raises(NodeUnreachable) as caught:
-        hand_over(waiting.file)
+        hand_over(hosts.file)
     assert "Nothing was handed over" in str(caught.value)
     assert "d: No node answers" in str(caught.value)
     assert "anabranch node FILE d" in str(caught.value)
-    assert waiting.given() == []
+    assert hosts.given() == {}
 
 
-def test_a_node_that_has_a_query_is_not_given_another(waiting: Waiting) -> None:
-    for name in waiting.nodes:
-        waiting.start(name)
-    role = Role(node="a", tables={}, queries={})
-    hand_over(waiting.file)
-    with Client(str(waiting.nodes["a"].address)) as client, pytest.raises(ConfigError, match="has just got a query"):
-        client.take_role(role)
-
-
-def test_a_node_that_does_not_wait_refuses(waiting: Waiting) -> None:
-    waiting.start("a")
+def test_a_host_that_was_not_started_for_it_takes_nothing(hosts: Hosts) -> None:
     with (
-        FlightServer(waiting.awaiting["a"]) as running,
+        FlightServer(FakeNode()) as running,
         Client(running.address) as client,
-        pytest.raises(ConfigError, match="This node has a query already"),
+        pytest.raises(ConfigError, match="takes no queries"),
     ):
-        client.take_role(Role(node="a", tables={}, queries={}))
+        client.take(handed(hosts, "a"))
 
 
-def test_what_a_node_cannot_use_is_refused_and_it_waits_on(waiting: Waiting) -> None:
-    waiting.start("a")
-    with Client(str(waiting.nodes["a"].address)) as client:
+def test_what_a_host_cannot_use_is_refused_and_it_waits_on(hosts: Hosts) -> None:
+    hosts.start("a")
+    given = handed(hosts, "a")
+    with Client(str(hosts.nodes["a"].address)) as client:
         with pytest.raises(ConfigError, match="is called a, not b"):
-            client.take_role(Role(node="b", tables={}, queries={}))
-        with pytest.raises(ConfigError, match="There are no nodes"):
-            client.take_role(Role(node="a", tables={}, queries={}))
-        elsewhere = {"nodes": {"a": {"address": "127.0.0.1:1"}}}
-        with pytest.raises(ConfigError, match="No query names the node a"):
-            client.take_role(Role(node="a", tables=elsewhere, queries={}))
+            client.take(handed(hosts, "b"))
+        with pytest.raises(ConfigError, match="cannot be called"):
+            client.take(replace(given, assignment=replace(given.assignment, query=QueryId("../q"))))
+        with pytest.raises(ConfigError, match="does not fit its query"):
+            client.take(replace(given, assignment=replace(given.assignment, query=QueryId("q"))))
+        with pytest.raises(QueryError):
+            client.take(replace(given, diagram={"query": "paths", "boxes": [{"map": {}}], "outputs": {}}))
+        with pytest.raises(ConfigError, match="is no assignment"):
+            client._act("take", {"assignment": {"query": "q"}, "query": {}})
         assert client.status()["state"] == "waiting"
-        with pytest.raises(StreamNotFound, match="has no query yet"):
+        with pytest.raises(NodeUnreachable, match="waits for a query"):  # it may have the stream soon: try again
             client.stream("ping")
-        with pytest.raises(NodeUnreachable, match="waits for a query"):  # others that have theirs already try again
-            client.places("b")
-    assert waiting.given() == []
+        with pytest.raises(NodeUnreachable, match="waits for a query"):
+            client.about(PATHS).places("b")
+    assert hosts.given() == {}
+    assert not given_directory(hosts.folder / "a").exists()
 
 
-@pytest.mark.parametrize(
-    ("file", "name"),
-    [("/etc/query.py", "q"), ("../q.yaml", "q"), ("../q.yaml", "../q"), ("q.py", "q"), (None, "q")],
-)
-def test_whoever_sends_a_role_names_no_files_of_this_machine(waiting: Waiting, file: str | None, name: str) -> None:
-    waiting.start("a")
-    tables = {"nodes": {"a": {"address": str(waiting.nodes["a"].address)}}, "queries": {name: {"file": file}}}
-    with Client(str(waiting.nodes["a"].address)) as client, pytest.raises(ConfigError, match="brings its queries"):
-        client.take_role(Role(node="a", tables=tables, queries={name: {}}))
-    assert not role_directory(waiting.folder / "a").exists()
+def test_a_query_that_cannot_be_kept_is_refused(hosts: Hosts) -> None:
+    hosts.start("a")
+    given_directory(hosts.folder / "a").touch()
+    with Client(str(hosts.nodes["a"].address)) as client, pytest.raises(StateError, match="cannot keep"):
+        client.take(handed(hosts, "a"))
+    assert hosts.given() == {}
 
 
-def test_a_role_that_cannot_be_kept_is_refused(waiting: Waiting) -> None:
-    waiting.start("a")
-    role_directory(waiting.folder / "a").touch()
-    role = Role(node="a", tables=_tables(waiting.file), queries=_queries(waiting.file))
-    with Client(str(waiting.nodes["a"].address)) as client, pytest.raises(StateError, match="cannot keep"):
-        client.take_role(role)
-    assert waiting.given() == []
-
-
-def test_a_damaged_role_is_told(waiting: Waiting) -> None:
-    directory = role_directory(waiting.folder / "a")
+def test_a_damaged_query_is_told_and_so_is_an_old_directory(hosts: Hosts) -> None:
+    directory = given_directory(hosts.folder / "a")
     directory.mkdir()
-    (directory / "deployment.json").write_text("{")
+    (directory / "paths.json").write_text("{")
     with pytest.raises(StateError, match="is damaged"):
-        await_role(waiting.nodes["a"], waiting.folder / "a", lambda: None)
+        given_before(hosts.folder / "a", {})
+    (directory / "deployment.json").write_text(json.dumps({}))
+    with pytest.raises(StateError, match="written by an earlier version"):
+        given_before(hosts.folder / "a", {})
 
 
-def test_another_address_than_its_own_is_refused(waiting: Waiting) -> None:
-    moved = waiting.file.read_text().replace(str(waiting.nodes["a"].address.port), "1")
-    waiting.file.write_text(moved)
-    waiting.start("a")
-    checked = Role(node="a", tables=_tables(waiting.file), queries=_queries(waiting.file))
-    with (
-        Client(str(waiting.nodes["a"].address)) as client,
-        pytest.raises(ConfigError, match=r"and not at 127\.0\.0\.1:1"),
-    ):
-        client.take_role(checked)
+def test_a_query_that_was_handed_over_cannot_be_in_the_file_too(hosts: Hosts) -> None:
+    part = assigned(load_plan(hosts.file), "a", "paths")
+    refuse_twice(hosts.file, (part,), (), hosts.folder / "a")
+    with pytest.raises(DeploymentError, match=r"a\.deployment/paths\.json"):
+        refuse_twice(hosts.file, (part,), (part,), hosts.folder / "a")
 
 
-def test_mistakes_are_told_before_anybody_is_asked(waiting: Waiting) -> None:
-    waiting.file.write_text(waiting.file.read_text().replace('counts = "d"', 'counts = "e"'))
+def test_mistakes_are_told_before_anybody_is_asked(hosts: Hosts) -> None:
+    hosts.file.write_text(hosts.file.read_text().replace('counts = "d"', 'counts = "e"'))
     with pytest.raises(DeploymentError):
-        hand_over(waiting.file)
+        hand_over(hosts.file)
+    with pytest.raises(ConfigError, match="has no query to hand over"):
+        hand_over(hosts.alone)
 
 
-def test_the_verb(waiting: Waiting, cli: Cli) -> None:
-    for name in waiting.nodes:
-        waiting.start(name)
-    shown = cli("status", "--deployment", str(waiting.folder / "nodes.toml")).stdout
+def test_the_verb(hosts: Hosts, cli: Cli) -> None:
+    hosts.start_all()
+    shown = cli("status", "--deployment", str(hosts.alone)).stdout
     assert shown.count("waits for a query") == 4
-    address = waiting.nodes["a"].address
+    address = hosts.nodes["a"].address
     assert cli("status", str(address)).stdout == f"node a at {address} waits for a query: anabranch deploy FILE\n"
-    result = cli("deploy", str(waiting.file))
+    result = cli("deploy", str(hosts.file))
     assert result.exit_code == 0, result.output
     assert "d: starts its part of paths" in result.stdout
-    assert f"anabranch status {waiting.file}" in result.stdout
-    assert waiting.given() == ["a", "b", "c", "d"]
+    assert f"anabranch status {hosts.file}" in result.stdout
+    shown = cli("status", "--deployment", str(hosts.alone)).stdout
+    assert shown.count("paths: not in this file") == 4
 
 
-def _tables(file: Path) -> dict[str, object]:
-    from anabranch.deploy.handing import _tables as tables
-
-    return tables(file)
-
-
-def _queries(file: Path) -> dict[str, object]:
-    from anabranch.query.text import diagram_to_dict
-
-    return {name: diagram_to_dict(query.diagram) for name, query in load_plan(file).queries.items()}
+def test_addresses_of_a_plan_are_plain(hosts: Hosts) -> None:
+    node: NodePlan = load_plan(hosts.file).nodes["d"]
+    found = node.assignment.queries[PATHS].addresses
+    assert found == {name: str(hosts.nodes[name].address) for name in "bc"}

@@ -14,8 +14,9 @@ from tests.unit.deploy.files import plan
 
 
 def said(**facts: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"sources": {}, "stages": {}, "inlets": {}, "streams": {}}
-    return {"state": "running", "intake": "open", "uptime_s": 1.0, **empty, **facts}
+    empty: dict[str, Any] = {"sources": {}, "stages": {}, "inlets": {}, "streams": {}, "alarms": {}, "error": None}
+    host = {"state": "running", "intake": "open", "uptime_s": 1.0, "spark": None}
+    return {**host, "queries": {"paths": {**empty, **facts}}}
 
 
 def stage(rows_out: int, lag: int, state: str = "running", error: str | None = None) -> dict[str, Any]:

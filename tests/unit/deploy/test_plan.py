@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from anabranch import limits
 from anabranch.deploy.flow import Reading, circles, cuts, flow
-from anabranch.deploy.parts import part_of, settings_of
-from anabranch.deploy.plan import NodePlan, Plan, Role, load_plan
+from anabranch.deploy.parts import assigned, settings_of
+from anabranch.deploy.plan import NodePlan, Plan, load_plan
+from anabranch.model.assignment import QueryAssignment
 from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Source
@@ -25,10 +26,14 @@ SERVERS = ("mit", "uw", "ucsd", "ufl")
 UNIONS = ("wisc", "purdue")
 
 
-def role(made: Plan, node: str) -> Role:
-    found = made.nodes[node].role
-    assert found is not None
+def role(made: Plan, node: str) -> QueryAssignment:
+    """What a node runs of the only query."""
+    (found,) = made.nodes[node].assignment.queries.values()
     return found
+
+
+def feeds(found: QueryAssignment) -> list[str]:
+    return [entry.source for entry in found.entries if entry.feeds]
 
 
 # --- the paper's experiment ----------------------------------------------------------------------------------------
@@ -48,8 +53,10 @@ def test_the_unions_of_figure_7_are_a_butterfly(planetlab: Plan) -> None:
     ]
     for node, peer in zip(UNIONS, reversed(UNIONS), strict=True):
         found = role(planetlab, node)
-        assert [stage.name for stage in found.stages] == ["loads", "pings"]
-        assert found.peers == {"loads": (peer,)}
+        assert [(replica.stage, replica.peers) for replica in found.replicas] == [
+            ("loads", (peer,)),
+            ("pings", (peer,)),
+        ]
         assert found.readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
         assert {stream: set(copies) for stream, copies in found.upstream.items()} == {
             f"{kind}_{server}": set(query.entrances[f"load_{server}"].nodes)
@@ -63,16 +70,17 @@ def test_the_join_of_figure_7_reads_both_copies_of_both_unions(planetlab: Plan) 
         "box:loads": sorted(UNIONS),
         "box:pings": sorted(UNIONS),
     }
-    (stage,) = osu.stages
-    assert stage.inputs == ("box:pings", "box:loads")
+    (replica,) = osu.replicas
+    assert list(replica.inputs) == ["box:pings", "box:loads"]
+    assert str(osu.replica(replica.stage)) == "planetlab/with_load@osu#1"
     assert planetlab.queries["planetlab"].copies["paths"] == ("osu",)
 
 
 def test_the_servers_of_figure_7_have_two_generators_each_and_no_spark(planetlab: Plan) -> None:
     for server in SERVERS:
         found = role(planetlab, server)
-        assert found.feeds == (f"load_{server}", f"ping_{server}")
-        assert found.stages == ()
+        assert feeds(found) == [f"load_{server}", f"ping_{server}"]
+        assert found.replicas == ()
     assert [name for name, node in planetlab.nodes.items() if node.needs_spark] == [*UNIONS, "osu"]
 
 
@@ -80,8 +88,8 @@ def test_every_way_that_rows_take_has_a_delay(planetlab: Plan) -> None:
     ways = {
         (min(name, copy), max(name, copy))
         for name, node in planetlab.nodes.items()
-        if node.role is not None
-        for copies in node.role.upstream.values()
+        for assignment in node.assignment.queries.values()
+        for copies in assignment.upstream.values()
         for copy in copies
     }
     peers = {
@@ -117,11 +125,11 @@ def test_a_query_in_three_layers(tmp_path: Path) -> None:
         ("counts", ("counts",), ("d",)),
     ]
     a, b, c, d = (role(made, name) for name in "abcd")
-    assert (a.fragments, a.upstream, a.readers) == ((), {}, {"ping": ("c",), "load": ("b", "c")})
+    assert (a.replicas, a.upstream, a.readers) == ((), {}, {"ping": ("c",), "load": ("b", "c")})
     assert (b.upstream, b.readers) == ({"load": ("a",)}, {"ping": ("c",), "box:pairs": ("d",)})
     assert (c.upstream, c.readers) == ({"ping": ("a", "b"), "load": ("a",)}, {"box:pairs": ("d",)})
     assert (d.upstream, d.readers) == ({"box:pairs": ("b", "c")}, {})
-    assert [each.source for each in b.entrances] == ["ping"]
+    assert [each.source for each in b.entries] == ["ping"]
     assert [node.needs_spark for node in made.nodes.values()] == [False, True, True, True]
 
 
@@ -138,7 +146,7 @@ def test_a_feed_runs_where_its_producer_is_at_home(tmp_path: Path) -> None:
     )
     text = GOOD.replace('ping = ["a", "b"]', 'ping = {nodes = ["a", "b"], producers = {q = "b"}}')
     made = plan(tmp_path, text, fed)
-    assert (role(made, "a").feeds, role(made, "b").feeds) == (("load",), ("ping",))
+    assert (feeds(role(made, "a")), feeds(role(made, "b"))) == (["load"], ["ping"])
 
 
 def test_a_feed_of_spark_and_a_node_that_only_writes_need_spark(tmp_path: Path) -> None:
@@ -151,7 +159,7 @@ def test_a_feed_of_spark_and_a_node_that_only_writes_need_spark(tmp_path: Path) 
         assert made.nodes["a"].needs_spark
         assert role(made, "a").upstream == {"quick": ("b", "c")}
         assert role(made, "b").readers["quick"] == ("a",)
-        assert role(made, "a").writers == ("quick",)
+        assert [each.output for each in role(made, "a").writers] == ["quick"]
 
 
 @pytest.mark.parametrize("writer", ["", "console", "jsonl:x", "spark:parquet,path=x"])
@@ -162,8 +170,7 @@ def test_what_a_node_is_said_to_need_is_what_it_starts(tmp_path: Path, writer: s
     text = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "a"\n[queries.paths.place]')
     made = plan(tmp_path, text if writer else GOOD, query)
     said = {name: node.needs_spark for name, node in made.nodes.items()}
-    diagram = made.queries["paths"].diagram
-    assert said == {name: part_of(made, name).needs_spark(diagram) for name in made.nodes}
+    assert said == {name: assigned(made, name, "paths").needs_spark for name in made.nodes}
     assert said == {"a": bool(writer) or feed.startswith("spark"), "b": True, "c": True, "d": True}
 
 
@@ -171,12 +178,12 @@ def test_the_writers_of_an_output_with_one_copy_run_beside_it(tmp_path: Path) ->
     query = QUERY.replace("per_target: counts", "per_target: {input: counts, to: console}")
     made = plan(tmp_path, query=query)
     assert made.queries["paths"].writers == {"per_target": "d"}
-    assert role(made, "d").writers == ("per_target",)
+    assert [each.output for each in role(made, "d").writers] == ["per_target"]
 
 
-def test_a_node_without_a_role_waits(tmp_path: Path) -> None:
+def test_a_node_without_a_query_waits(tmp_path: Path) -> None:
     made = plan(tmp_path, GOOD.replace("[queries.paths]", '[nodes.e]\naddress = "h:1"\n[queries.paths]'))
-    assert (made.nodes["e"].role, made.nodes["e"].needs_spark) == (None, False)
+    assert (made.nodes["e"].assignment.queries, made.nodes["e"].needs_spark) == ({}, False)
 
 
 def test_settings_of_a_node_go_before_those_of_all(tmp_path: Path) -> None:

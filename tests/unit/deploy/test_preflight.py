@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.deploy.parts import part_of
+from anabranch.deploy.parts import assigned
 from anabranch.deploy.plan import Plan
 from anabranch.deploy.preflight import check_start
 from anabranch.deploy.states import log_of, state_of
@@ -51,13 +51,14 @@ def test_a_node_of_another_machine_is_not_started_here(tmp_path: Path) -> None:
 
 def test_state_directories_of_others_of_another_query_and_in_use(tmp_path: Path) -> None:
     made = plan(tmp_path, with_free_ports())
-    diagram = made.queries["paths"].diagram
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "letter.txt").touch()
     other = plan(tmp_path, with_free_ports(), QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
-    StateDirectory(tmp_path / "b", other.queries["paths"].diagram, part_of(other, "b")).close()
-    StateDirectory(tmp_path / "c", diagram, part_of(made, "d")).close()
-    held = StateDirectory(tmp_path / "d", diagram, part_of(made, "d"))
+    for name, part in (("b", assigned(other, "b", "paths")), ("c", assigned(made, "d", "paths"))):
+        directory = StateDirectory(tmp_path / name)
+        directory.query(part)
+        directory.close()
+    held = StateDirectory(tmp_path / "d")
     told = found(made, tmp_path)
     held.close()
     assert [(each.code, each.path) for each in told] == [("state", f"nodes.{name}.state") for name in "abcd"]
@@ -84,18 +85,20 @@ def test_tables_that_are_not_there_or_differ(tmp_path: Path) -> None:
 
 def test_a_state_directory_belongs_to_the_contents_of_tables(tmp_path: Path) -> None:
     made = plan(tmp_path, with_free_ports(), WITH_TABLE)
-    diagram = made.queries["paths"].diagram
+    part = assigned(made, "b", "paths")
     (tmp_path / "hosts.csv").write_text("host,site\na,east\n")
-    before = digests(load_tables(diagram, part_of(made, "b").stages, tmp_path, {}))
-    StateDirectory(tmp_path / "b", diagram, part_of(made, "b"), before).close()
-    StateDirectory(tmp_path / "a", diagram, part_of(made, "a")).close()
+    before = digests(load_tables(part, {}))
+    for name, of in (("b", before), ("a", {})):
+        directory = StateDirectory(tmp_path / name)
+        directory.query(assigned(made, name, "paths"), of)
+        directory.close()
     assert found(made, tmp_path) == []
     (tmp_path / "hosts.csv").write_text("host,site\na,west\n")
-    after = digests(load_tables(diagram, part_of(made, "b").stages, tmp_path, {}))
+    after = digests(load_tables(part, {}))
     (told,) = found(made, tmp_path)
     assert (told.code, told.path) == ("state", "nodes.b.state")
     assert told.message == (
-        f"{tmp_path}/b holds the state of a query whose tables had other contents: table 'hosts' had "
+        f"{tmp_path}/b/queries/paths holds the state of a query whose tables had other contents: table 'hosts' had "
         f"{before['hosts'][:16]}, has {after['hosts'][:16]}."
     )
     assert told.remedy.startswith("Put the old contents back, or run with the new ones on a new state directory")

@@ -66,12 +66,13 @@ def test_a_copy_that_nobody_would_read(tmp_path: Path) -> None:
     ]
 
 
-def test_a_node_is_in_one_query(tmp_path: Path) -> None:
+def test_a_node_may_be_in_several_queries(tmp_path: Path) -> None:
     (tmp_path / "other.yaml").write_text(QUERY.replace("query: paths", "query: other"))
     other = '\n[queries.other]\nfile = "other.yaml"\nmode = "single"\non = "d"\nentry = {ping = "d", load = "d"}\n'
-    assert [str(each) for each in mistakes(tmp_path, GOOD + other)] == [
-        "queries.other: The node d takes part in the query paths, too. Give each query nodes of its own. [node-shared]"
-    ]
+    assert mistakes(tmp_path, GOOD + other) == []
+    plan = load_plan(write(tmp_path, GOOD + other))
+    assert list(plan.nodes["d"].assignment.queries) == ["paths", "other"]
+    assert list(plan.nodes["a"].assignment.queries) == ["paths"]
 
 
 def test_nodes_share_no_state_directory_on_one_machine(tmp_path: Path) -> None:

@@ -9,29 +9,35 @@ from __future__ import annotations
 import json
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
 import anabranch as ab
+from anabranch.model.ids import QueryId, query_of
+from anabranch.model.names import replica_reader
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.copying import Copies
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.part import Part, direct, replica_reader
+from anabranch.node.neighbours import direct
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.serving import ServedLog
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.stages import stage_reader
-from anabranch.node.state import StateDirectory
+from anabranch.node.state import QueryDirectory
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, stages
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import BatchRecord
 from anabranch.transport.client import Client
+from anabranch.transport.ports import CopyReservation, PeerPlaces, SnapshotPiece
 from anabranch.transport.server import FlightServer
+from tests.assigning import assigned
 from tests.unit.transport.fake_node import FakeNode
 
 SOURCE = "events"
@@ -79,7 +85,7 @@ class Upstream:
         self.store = Store.open(path)
         self.log = create(self.store, SOURCE)
         self.served = ServedLog(self.store, self.log, [replica_reader(name) for name in readers], clock=lambda: 0)
-        self.copies = Copies({SOURCE: self.served})
+        self.copies = NamedCopies({SOURCE: self.served})
         self.server = FlightServer(FakeNode(), copies=self.copies)
 
     def append(self, count: int) -> None:
@@ -95,7 +101,7 @@ class Upstream:
 class PlayedStage:
     """A stage as Spark would run it: one batch at a time, from its checkpoint."""
 
-    def __init__(self, stage: Stage, directory: StateDirectory, inputs: Log, source: Store, store: Store) -> None:
+    def __init__(self, stage: Stage, directory: QueryDirectory, inputs: Log, source: Store, store: Store) -> None:
         self.stage = stage
         self.inputs = inputs
         self.source = source
@@ -150,12 +156,10 @@ class Replica:
         self.name = path.name
         self.path = path
         self.upstream = upstream
-        made = stages(diagram())
-        self.part = Part(
-            node=self.name,
-            stages=made,
-            all_stages=made,
-            entries=frozenset(),
+        self.part = assigned(
+            diagram(),
+            self.name,
+            stages=[stage.name for stage in stages(diagram())],
             upstream={SOURCE: {"u": upstream.server.address}},
             readers={"sums": readers},
             siblings=siblings,
@@ -167,10 +171,10 @@ class Replica:
         self._threads: list[threading.Thread] = []
         self._over = threading.Event()
 
-    def directory_of(self, query: Diagram | None = None) -> StateDirectory:
-        return StateDirectory(self.path, query or diagram(), self.part)
+    def directory_of(self, query: Diagram | None = None) -> QueryDirectory:
+        return QueryDirectory(self.path, AssignedQuery(query or diagram(), self.part.assignment))
 
-    def rebuilding(self, directory: StateDirectory, *, stopped: Callable[[], bool] = lambda: False) -> Rebuilding:
+    def rebuilding(self, directory: QueryDirectory, *, stopped: Callable[[], bool] = lambda: False) -> Rebuilding:
         return Rebuilding(
             directory,
             self.part,
@@ -214,7 +218,7 @@ class Replica:
         self.follower.start()
         self.snapshots = _Hooked(self.directory, self.part, self.stores, reserve_bytes=0, failure=lambda: self.failing)
         self.snapshots.hook = gather
-        self.server = FlightServer(FakeNode(), copies=Copies({"sums": self.served}), peers=self.snapshots)
+        self.server = FlightServer(FakeNode(), copies=Copies({"sums": self.served}), peers=_Peer(self.snapshots))
         if work:
             self._over.clear()
             self._threads = [threading.Thread(target=self._work, args=(stage,)) for stage in self.stages]
@@ -240,7 +244,26 @@ class Replica:
         self.server.stop()
         for store in self.stores.values():
             store.close()
-        self.directory.close()
+
+
+class _Peer:
+    """The door of a host that runs one query."""
+
+    def __init__(self, snapshots: Snapshots) -> None:
+        self._snapshots = snapshots
+
+    def places(self, query: QueryId, asker: str) -> PeerPlaces:
+        return self._snapshots.places(asker)
+
+    def snapshot(self, query: QueryId, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
+        return self._snapshots.snapshot(asker)
+
+
+class NamedCopies(Copies):
+    """Copies whose readers say of which query the streams are."""
+
+    def reserve_copy(self, reservation: CopyReservation) -> None:
+        super().reserve_copy(replace(reservation, stream=query_of(reservation.stream)[1]))
 
 
 class _Hooked(Snapshots):

@@ -36,32 +36,34 @@ def node(tmp_path: Path) -> Any:
     for name in ("a", "b"):
         query.output(f"{name}s", query.source(name, "x int"))
     node = Node(query, tmp_path / "state")
-    node._runners = {stage.name: Runner(stage) for stage in node._stages}  # type: ignore[misc]
+    stages = node.hosted._stages
+    assert stages is not None
+    stages.runners.update({stage.name: Runner(stage) for stage in node.hosted.part.stages})  # type: ignore[misc]
     yield node
-    node._runners = {}
+    stages.runners.clear()
     node.stop()
 
 
 def test_one_failed_stage_is_told_and_the_node_goes_on(node: Any) -> None:
-    node._runners["a"].failed = error = EngineError("boom")
+    node.hosted.runners["a"].failed = error = EngineError("boom")
     assert node.failure() is None
     assert node.failed_stages() == {"a": error}
 
 
 def test_a_node_whose_stages_have_all_failed_has_failed(node: Any) -> None:
-    for runner in node._runners.values():
+    for runner in node.hosted.runners.values():
         runner.failed = EngineError(runner.stage.name)
     assert str(node.failure()) == "a"
 
 
 @pytest.mark.parametrize("error", [InvariantBroken("rows were dropped"), StateError("damaged")])
 def test_a_broken_state_ends_the_node_at_once(node: Any, error: AnabranchError) -> None:
-    node._runners["b"].failed = error
+    node.hosted.runners["b"].failed = error
     assert node.failure() is error
     with pytest.raises(type(error)):
-        node._wait_first_batch(node._runners["b"], lambda _: None)
+        node.hosted._stages.wait_first_batch(node.hosted.runners["b"], lambda _: None)
 
 
 def test_a_start_does_not_wait_for_a_stage_that_fails(node: Any) -> None:
-    node._wait_first_batch(node._runners["a"], lambda _: None)
+    node.hosted._stages.wait_first_batch(node.hosted.runners["a"], lambda _: None)
     assert node.failed_stages()

@@ -14,10 +14,7 @@ from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query
 from tests.waiting import wait_for
 
-
-class NodeWithoutStages(Node):
-    def _start_stages(self, _: str) -> None:
-        self._opened.set()
+pytestmark = pytest.mark.usefixtures("no_stages")
 
 
 def node_with(
@@ -25,7 +22,7 @@ def node_with(
 ) -> Node:
     query = Query("q")
     query.output("o", query.source("s", schema, feed=feed, **source))
-    return NodeWithoutStages(query, path, settings)
+    return Node(query, path, settings)
 
 
 def feed_of(node: Node) -> dict[str, Any]:
@@ -34,7 +31,7 @@ def feed_of(node: Node) -> dict[str, Any]:
 
 
 def rows_of(node: Node, column: str = "x") -> list[Any]:
-    log = node._streams.logs["s"][1]
+    log = node.hosted.streams.logs["s"][1]
     segments = log.read(log.first_seq() - 1, log.end_seq())
     return [
         value for segment in segments if segment.rows is not None for value in segment.rows.column(column).to_pylist()
@@ -48,7 +45,7 @@ def test_a_generator_that_is_stopped_again_and_again_leaves_no_row_out(
     spec = "generator:rate=20000,rows=5000,x=sequence"
     for wanted in (1_000, 2_000, 3_000, 4_000):
         with node_with(tmp_path / "state", spec, producers=producers) as node:
-            wait_for(lambda at_least=wanted: node._streams.logs["s"][1].last_id() >= at_least, node.statistics)  # type: ignore[misc]
+            wait_for(lambda at_least=wanted: node.hosted.streams.logs["s"][1].last_id() >= at_least, node.statistics)  # type: ignore[misc]
     with node_with(tmp_path / "state", spec, producers=producers) as node:
         wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
         assert rows_of(node) == list(range(5000))
@@ -56,7 +53,7 @@ def test_a_generator_that_is_stopped_again_and_again_leaves_no_row_out(
         assert lane["closed"]
     with node_with(tmp_path / "state", spec, producers=producers) as node:
         wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
-        assert node._streams.logs["s"][1].last_id() == 5000
+        assert node.hosted.streams.logs["s"][1].last_id() == 5000
 
 
 def test_a_file_is_fed_once_and_the_lane_closed(tmp_path: Path) -> None:
@@ -118,7 +115,7 @@ def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
     with node:
         wait_for(lambda: feed_of(node)["state"] == "waiting", node.statistics)
         assert "full" in feed_of(node)["error"]
-        store, log = node._streams.logs["s"]
+        store, log = node.hosted.streams.logs["s"]
         before = log.last_id()
         with store.transaction() as transaction:
             transaction.acknowledge("s", "stage:s", log.end_seq())
@@ -129,8 +126,8 @@ def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
 
 def test_a_closed_lane_is_not_fed_any_more(tmp_path: Path) -> None:
     with node_with(tmp_path / "state", "generator:rate=5") as node:
-        wait_for(lambda: node._streams.logs["s"][1].last_id() > 0, node.statistics)
-        node.close_lane("s", None)
+        wait_for(lambda: node.hosted.streams.logs["s"][1].last_id() > 0, node.statistics)
+        node.host.doors.close_lane("s", None)
         wait_for(lambda: feed_of(node)["state"] == "failed", node.statistics)
         assert "closed" in feed_of(node)["error"]
     with node_with(tmp_path / "state", "generator:rate=5") as node:

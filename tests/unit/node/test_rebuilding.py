@@ -13,7 +13,7 @@ import pytest
 
 from anabranch import failpoints
 from anabranch.errors import ConfigError, StateError
-from anabranch.node.part import replica_reader
+from anabranch.model.names import replica_reader
 from anabranch.node.rebuilding import write_pieces
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
@@ -45,9 +45,7 @@ class Pair:
         """Returns a, rebuilt and not opened, and its life."""
         node = self.a()
         directory = node.directory_of()
-        self._opened.callback(directory.close)
         assert node.rebuilding(directory).if_empty()
-        directory.close()
         return node, directory.life
 
 
@@ -145,17 +143,15 @@ def test_a_kill_leaves_the_old_state_or_the_new_one(
         patched.setattr(failpoints, "reach", reach)
         with pytest.raises(Killed):
             a.rebuilding(directory).if_empty()
-    directory.close()
     again = a.directory_of()
     if where == "rebuild.arrived":
         assert again.life == old
         assert not any((a.path / "inlets").iterdir())
         assert a.rebuilding(again).if_empty()
     assert again.life != old
-    again.close()
     assert assert_fits_together(a.path) == 4
     assert sorted(path.name for path in a.path.iterdir()) == [
-        *("checkpoints", "inlets", "lock", "node.json", "sources", "stages"),
+        *("checkpoints", "inlets", "query.json", "sources", "stages"),
     ]
     pair.open(a)
     work_through(a, 4)
@@ -168,11 +164,9 @@ def test_a_new_deployment_begins_with_nothing(pair: Pair) -> None:
     a = pair.a()
     directory = a.directory_of()
     assert not a.rebuilding(directory).if_empty()  # b has read nothing
-    directory.close()
     alone = Replica(pair.path, pair.upstream, {"b": f"127.0.0.1:{_closed_port()}"})
     directory = alone.directory_of()
     assert not alone.rebuilding(directory).if_empty()  # nobody is there
-    directory.close()
 
 
 def test_a_replica_with_state_is_not_rebuilt_at_its_start(pair: Pair) -> None:
@@ -182,7 +176,6 @@ def test_a_replica_with_state_is_not_rebuilt_at_its_start(pair: Pair) -> None:
     directory = a.directory_of()
     assert not a.rebuilding(directory).if_empty()
     assert directory.life == life
-    directory.close()
 
 
 def test_a_replica_with_writers_is_rebuilt_only_if_it_is_known_to_have_lost_something(pair: Pair) -> None:
@@ -194,7 +187,6 @@ def test_a_replica_with_writers_is_rebuilt_only_if_it_is_known_to_have_lost_some
     directory = a.directory_of()
     assert not a.rebuilding(directory).if_empty()
     assert a.rebuilding(directory).until_done()
-    directory.close()
     pair.open(a)
     assert [json.loads(store.get("writers of a replaced log") or b"") for store in a.stores.values()] == [a.writers] * 3
 
@@ -205,7 +197,6 @@ def test_replicas_that_have_all_lost_their_state_say_so(pair: Pair) -> None:
     directory = a.directory_of()
     with pytest.raises(StateError, match=r"so has every node that it could be rebuilt from: b.*\n?.*Begin anew"):
         a.rebuilding(directory).until_done()
-    directory.close()
 
 
 def test_a_replica_waits_for_a_peer_that_is_away(pair: Pair) -> None:
@@ -214,7 +205,6 @@ def test_a_replica_waits_for_a_peer_that_is_away(pair: Pair) -> None:
     directory = a.directory_of()
     assert not a.rebuilding(directory, stopped=lambda: next(tries)).until_done()
     assert "nothing listens there" in a.said[-1]
-    directory.close()
 
 
 def test_a_peer_with_another_query_is_not_taken(pair: Pair) -> None:
@@ -226,7 +216,6 @@ def test_a_peer_with_another_query_is_not_taken(pair: Pair) -> None:
     assert not rebuilding.if_empty()
     assert isinstance(rebuilding._last_error, ConfigError)
     assert "window" in str(rebuilding._last_error)
-    directory.close()
 
 
 def test_a_copy_that_does_not_answer_is_gone_on_without(pair: Pair) -> None:
@@ -237,14 +226,13 @@ def test_a_copy_that_does_not_answer_is_gone_on_without(pair: Pair) -> None:
     a.part.upstream[SOURCE]["u"] = f"127.0.0.1:{_closed_port()}"  # type: ignore[index]
     directory = a.directory_of()
     assert a.rebuilding(directory).if_empty()
-    directory.close()
     assert assert_fits_together(a.path) == 4
 
 
 def test_a_damaged_or_strange_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateError, match=r"stages/x\.db of a peer arrived damaged"):
         write_pieces(iter([SnapshotPiece(path="stages/x.db", bytes=b"ab", digest="0" * 64)]), tmp_path)
-    for path in ("../x", "/etc/x", "stages/../../x", "node.json", ""):
+    for path in ("../x", "/etc/x", "stages/../../x", "query.json", ""):
         with pytest.raises(ConfigError, match="not part of a node's state"):
             write_pieces(iter([SnapshotPiece(path=path, bytes=b"", digest=None)]), tmp_path)
     assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["x.db"]
@@ -270,8 +258,7 @@ def test_the_state_of_an_older_life_goes(pair: Pair) -> None:
     directory = a.directory_of()
     assert a.rebuilding(directory).until_done()
     assert directory.life != first
-    assert json.loads((a.path / "node.json").read_text())["life"] == directory.life
-    directory.close()
+    assert json.loads((a.path / "query.json").read_text())["life"] == directory.life
     assert assert_fits_together(a.path) == 8
 
 

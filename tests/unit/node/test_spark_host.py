@@ -30,9 +30,8 @@ class Bench:
         self.lost = 0
         self.progresses = True
         self.stopping = threading.Event()
-        self.host = SparkHost(
-            NodeSettings(), self.stopping, begin=self._begin, has_progressed=self._progressed, lose=self._lose
-        )
+        self.given_up: list[BaseException] = []
+        self.host = SparkHost(NodeSettings(), self.stopping)
 
     def open(self, *_: Any) -> object:
         (self.starts.pop(0) if len(self.starts) > 1 else self.starts[0])()
@@ -55,21 +54,24 @@ class Bench:
         return self.processes[-1] if self.processes else None
 
     def start(self) -> None:
-        self.host.start(lambda _: None, "starting")
+        self.host.run(self, self.stopping)
 
     def stop(self) -> None:
         self.stopping.set()
         self.host.stop()
 
-    def _begin(self, session: Any, say: Say) -> None:
+    def begin(self, session: Any, say: Say) -> None:
         say("beginning")
         self.begun += 1
 
-    def _progressed(self) -> bool:
+    def has_progressed(self) -> bool:
         return self.progresses
 
-    def _lose(self) -> None:
+    def lose(self) -> None:
         self.lost += 1
+
+    def give_up(self, error: BaseException) -> None:
+        self.given_up.append(error)
 
 
 @pytest.fixture
@@ -175,16 +177,78 @@ def test_broken_state_ends_it_at_once(bench: Bench) -> None:
 def test_who_starts_it_can_change_their_mind_while_it_starts(bench: Bench) -> None:
     held = threading.Event()
     bench.starts = [lambda: (held.wait(), None)[1]]  # type: ignore[func-returns-value]
-    told: list[str] = []
-
-    def progress(text: str) -> None:
-        told.append(text)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        bench.host.start(progress, "starting Spark")
-    assert told == ["starting Spark"]
+    unwanted = threading.Event()
+    unwanted.set()
+    with pytest.raises(EngineError, match="is stopping"):
+        bench.host.run(bench, unwanted)
     held.set()
+
+
+class Other:
+    """Another query in the same Spark, which cannot begin as often as told."""
+
+    def __init__(self, *errors: Exception) -> None:
+        self.errors = list(errors)
+        self.begun = self.lost = 0
+        self.given_up: list[BaseException] = []
+
+    def begin(self, session: Any, say: Say) -> None:
+        if self.errors:
+            raise self.errors.pop(0)
+        self.begun += 1
+
+    def has_progressed(self) -> bool:
+        return True
+
+    def lose(self) -> None:
+        self.lost += 1
+
+    def give_up(self, error: BaseException) -> None:
+        self.given_up.append(error)
+
+
+def test_another_query_begins_in_the_session_that_is_there(bench: Bench) -> None:
+    bench.start()
+    other = Other()
+    bench.host.run(other, threading.Event())
+    assert (bench.begun, other.begun, bench.host.statistics()["starts"]) == (1, 1, 1)
+    bench.kill()
+    wait_for(lambda: (bench.begun, other.begun) == (2, 2) and bench.host.is_up)
+    assert (bench.lost, other.lost) == (1, 1)
+
+
+def test_what_one_query_cannot_begin_with_is_told_to_it_alone(bench: Bench) -> None:
+    bench.start()
+    with pytest.raises(ConfigError, match="no such column"):
+        bench.host.run(Other(ConfigError("no such column")), threading.Event())
+    assert bench.host.is_up
+    bench.kill()
+    wait_for(lambda: bench.begun == 2 and bench.host.is_up)
+    assert bench.host.failed is None
+
+
+def test_a_query_that_had_begun_is_tried_again_and_then_given_up_while_others_run(bench: Bench) -> None:
+    bench.start()
+    lucky, unlucky = Other(), Other()
+    for each in (lucky, unlucky):
+        bench.host.run(each, threading.Event())
+    tries = len(limits.RESTART_BACKOFF_S) + 1
+    lucky.errors = [EngineError("no answer")]
+    unlucky.errors = [EngineError("no answer")] * tries
+    bench.kill()
+    wait_for(lambda: bool(unlucky.given_up))
+    wait_for(lambda: (bench.begun, lucky.begun, bench.host.is_up) == (2, 2, True))
+    assert unlucky.errors == lucky.given_up == []
+
+
+def test_a_query_that_has_left_is_not_begun_again(bench: Bench) -> None:
+    bench.start()
+    other = Other()
+    bench.host.run(other, threading.Event())
+    bench.host.leave(other)
+    bench.kill()
+    wait_for(lambda: bench.begun == 2 and bench.host.is_up)
+    assert (other.begun, other.lost) == (1, 0)
 
 
 def test_a_stop_ends_the_watch_and_leaves_the_process(bench: Bench) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from anabranch.errors import NodeUnreachable, StreamNotFound
+from anabranch.model.names import replica_reader
 from anabranch.node.copying import Copies
-from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import direct, replica_reader
+from anabranch.node.neighbours import Neighbours, direct
 from anabranch.node.serving import ServedLog
 from anabranch.node.synchronizing import Synchronizing
 from anabranch.storage.store import Store

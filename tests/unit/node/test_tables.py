@@ -15,15 +15,16 @@ from anabranch.bench.processes import free_ports
 from anabranch.connectors.static_tables import StaticTable, digest
 from anabranch.errors import ConfigError, StateError
 from anabranch.node import tables
-from anabranch.node.neighbours import Neighbours
+from anabranch.node.neighbours import Neighbours, direct
 from anabranch.node.node import Node
-from anabranch.node.part import Part, direct
 from anabranch.node.settings import NodeSettings
 from anabranch.node.tables import Agreement, load_tables, tables_read
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.files import load
 from anabranch.query.graph import stages
 from anabranch.transport.server import FlightServer
+from tests.assigning import assigned
 from tests.unit.transport.fake_node import FakeNode
 from tests.waiting import wait_for
 
@@ -39,8 +40,8 @@ def placed() -> ab.Query:
     return query
 
 
-def part(diagram: Diagram) -> Part:
-    return Part.whole(diagram)
+def part(diagram: Diagram) -> AssignedQuery:
+    return AssignedQuery.whole(diagram)
 
 
 def test_a_node_loads_what_its_stages_read(tmp_path: Path) -> None:
@@ -48,7 +49,7 @@ def test_a_node_loads_what_its_stages_read(tmp_path: Path) -> None:
     first, second = stages(diagram)
     assert [table.name for table in tables_read(diagram, [first])] == ["hosts"]
     assert tables_read(diagram, [second]) == ()
-    assert load_tables(diagram, [second], tmp_path, {}) == {}
+    assert load_tables(assigned(diagram, "b", stages=[second.name]), {}) == {}
 
 
 def test_where_a_table_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,11 +101,11 @@ class Told(FakeNode):
 
     def __init__(self, digest: str | None, uptime_s: float) -> None:
         super().__init__()
-        self._told = {} if digest is None else {"tables": {"hosts": {"rows": 1, "digest": digest}}}
-        self._uptime_s = uptime_s
+        told = {"tables": {"hosts": {"rows": 1, "digest": digest}}, "uptime_s": uptime_s}
+        self._queries = {} if digest is None else {"q": told}
 
     def status(self) -> dict[str, object]:
-        return {**super().status(), **self._told, "uptime_s": self._uptime_s}
+        return {**super().status(), "queries": self._queries}
 
 
 def table(site: str) -> StaticTable:
@@ -120,7 +121,7 @@ class Pair:
         self._opened = opened
         self.neighbours = Neighbours(direct)
         shares = {"a": f"grpc+tcp://127.0.0.1:{self.port}"}
-        part = Part(node="b", stages=(), all_stages=(), entries=frozenset(), shares_tables=shares)
+        part = assigned(Diagram(name="q", boxes=(), outputs=()), "b", shares_tables=shares)
         self.agreement = Agreement(part, {"hosts": table("east")}, self.neighbours)
 
     def other_starts(self, site: str | None, uptime_s: float = 100.0) -> None:

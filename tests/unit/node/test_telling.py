@@ -17,13 +17,14 @@ from anabranch.errors import NodeUnreachable, StreamNotFound
 from anabranch.limits import DIGEST_INTERVAL_US as I
 from anabranch.model.times import CLOSED_US
 from anabranch.node import telling
-from anabranch.node.neighbours import Neighbours
-from anabranch.node.part import Part, direct
+from anabranch.node.neighbours import Neighbours, direct
 from anabranch.node.telling import ComparedOutputs
+from anabranch.query.boxes import Diagram
 from anabranch.storage.log import Log, LogSpec
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
+from tests.assigning import assigned
 from tests.unit.transport.fake_node import FakeNode
 from tests.waiting import wait_for
 
@@ -40,7 +41,7 @@ class Replica:
     def __init__(self, path: Path, port: int, others: dict[str, str]) -> None:
         self.path = path
         self.port = port
-        self.part = Part(node=path.name, stages=(), all_stages=(), entries=frozenset(), compared={OUTPUT: others})
+        self.part = assigned(Diagram(name="q", boxes=(), outputs=()), path.name, compared={OUTPUT: others})
 
     def open(self) -> Replica:
         self.store = Store.open(self.path)

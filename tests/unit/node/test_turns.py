@@ -9,17 +9,19 @@ from pathlib import Path
 
 import pytest
 
+from anabranch.model.names import replica_reader
 from anabranch.model.techniques import Technique
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.part import Part, replica_reader
 from anabranch.node.turns import Turns, holds
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.builder import Query
 from anabranch.query.graph import stages
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyPiece
+from tests.assigning import assigned
 from tests.unit.node.replicas import ORIGIN, SOURCE, Upstream, create, numbers_in, rows
 from tests.waiting import HANG_S, wait_for
 
@@ -113,10 +115,11 @@ def test_the_last_row_of_a_piece_decides(inputs: Inputs) -> None:
     assert inputs.passed == [("a", 10), ("a", 11), ("a", 12)]
 
 
-def part_of(query: Query, *, technique: Technique = Technique.DETERMINISTIC) -> Part:
+def part_of(query: Query, *, technique: Technique = Technique.DETERMINISTIC) -> AssignedQuery:
     made = stages(query.checked())
     upstream = {stream: {"mit": "unused"} for stage in made for stream in stage.inputs}
-    return Part(node="wisc", stages=made, all_stages=made, entries=frozenset(), upstream=upstream, technique=technique)
+    names = [stage.name for stage in made]
+    return assigned(query.checked(), "wisc", stages=names, upstream=upstream, technique=technique)
 
 
 def test_only_the_inputs_of_one_box_wait_for_each_other() -> None:
@@ -124,7 +127,7 @@ def test_only_the_inputs_of_one_box_wait_for_each_other() -> None:
     one, two, three, four = (query.source(name, "x bigint") for name in ("one", "two", "three", "four"))
     query.output("left", one.union(two, name="left_union"))
     query.output("right", three.union(four, name="right_union"))
-    made = holds(part_of(query), query.checked())
+    made = holds(part_of(query))
     origins = {source.name: source.origins[0] for source in query.checked().sources}
     made["two"](promise(origins["two"], 11), lambda: False)
     made["one"](piece(origins["one"], 10), lambda: False)  # does not wait for three and four, which are silent

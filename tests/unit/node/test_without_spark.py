@@ -10,15 +10,13 @@ PROGRAM = """
 import sys
 import anabranch as ab
 from anabranch.node.node import Node
-from anabranch.node.part import Part
-from anabranch.query.graph import stages
+from tests.assigning import assigned
 
 query = ab.Query("q")
 numbers = query.source("numbers", "n bigint", feed="generator:rate=1000")  # without an end: that would close the lane
 query.output("even", numbers.filter("n % 2 = 0"))
 diagram = query.checked()
-part = Part(node="a", stages=(), all_stages=stages(diagram), entries=frozenset({"numbers"}),
-            feeds=frozenset({"numbers"}), readers={"numbers": ("b",)})
+part = assigned(diagram, "a", entries=["numbers"], feeds=["numbers"], readers={"numbers": ("b",)})
 with Node(diagram, sys.argv[1], part=part) as node, ab.connect(node.address) as connection:
     assert connection.status()["state"] == "running"
     connection.push("numbers", [{"n": 1}])

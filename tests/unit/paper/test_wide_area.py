@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.deploy.parts import part_of, siblings
+from anabranch.deploy.parts import assigned_queries
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.model.techniques import Technique
 from anabranch.paper import wide_area
 from anabranch.paper.wide_area import DELAYS_MS, LONGER_MS, SCALE, Protection
+from anabranch.query.assigned import AssignedQuery
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
@@ -28,6 +29,11 @@ def test_every_technique_can_be_deployed(tmp_path: Path, technique: Protection) 
     assert len({node.address.port for node in plan.nodes.values()}) == len(plan.nodes)
 
 
+def part_of(plan: Plan, name: str) -> AssignedQuery:
+    (part,) = assigned_queries(plan, name)
+    return part
+
+
 def test_without_replication_each_union_has_one_copy(tmp_path: Path) -> None:
     (query,) = plan_of(tmp_path, Protection.NO_REPLICATION).queries.values()
     assert (query.copies["box:loads"], query.copies["box:pings"]) == (("wisc",), ("purdue",))
@@ -37,7 +43,7 @@ def test_the_replicas_are_a_butterfly_of_partners(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, Protection.REPLICATION)
     (query,) = plan.queries.values()
     assert (query.copies["box:loads"], query.copies["box:pings"]) == (("wisc", "purdue"), ("purdue", "wisc"))
-    assert siblings(plan, "wisc") == ("purdue",)
+    assert tuple(part_of(plan, "wisc").siblings) == ("purdue",)
     assert part_of(plan, "wisc").technique is Technique.RACE
 
 

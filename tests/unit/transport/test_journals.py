@@ -25,6 +25,11 @@ ALL = to_text(((),))
 RELEASE = "r1"
 
 
+def encoded(message: wire.Message) -> bytes:
+    """As ``jvm/`` writes it."""
+    return wire.encode({"v": journals.VERSION, **message})
+
+
 @dataclass
 class FakeJournals:
     """Three messages and a control row in every range; ``fails_after`` of them it fails."""
@@ -73,13 +78,13 @@ class Spark:
     def __init__(self, server: JournalServer, *, token: str | None = None, release: str = RELEASE) -> None:
         host, _, port = server.address.rpartition(":")
         self.socket = socket.create_connection((host.strip("[]"), int(port)), timeout=HANG_S)
-        self.send(b"H", wire.encode({"token": server.token if token is None else token, "release": release}))
+        self.send(b"H", encoded({"token": server.token if token is None else token, "release": release}))
 
     def send(self, kind: bytes, body: bytes) -> None:
         self.socket.sendall(struct.pack(">cI", kind, len(body)) + body)
 
     def ask(self, question: str, **more: object) -> None:
-        self.send(b"Q", wire.encode({"ask": question, "stream": "s", **more}))
+        self.send(b"Q", encoded({"ask": question, "stream": "s", **more}))
 
     def frame(self) -> tuple[bytes, bytes]:
         kind, length = struct.unpack(">cI", self._read(5))
@@ -199,7 +204,7 @@ def test_a_wrong_question_is_refused_and_the_next_one_answered(
     server: JournalServer, question: dict[str, object], said: str
 ) -> None:
     with Spark(server) as spark:
-        spark.send(b"Q", wire.encode(question))
+        spark.send(b"Q", encoded(question))
         assert said in spark.refusal()
         assert spark.numbers("ranges", after=1, to=9, at_most=1) == [1, 9]
 
@@ -213,7 +218,7 @@ def a_batch(**changed: object) -> dict[str, object]:
 
 
 def send_batch(spark: Spark, question: dict[str, object], *rows: pa.RecordBatch) -> None:
-    spark.send(b"Q", wire.encode(question))
+    spark.send(b"Q", encoded(question))
     spark.send(b"S", bytes(ROWS.schema.serialize()))
     for batch in rows:
         spark.send(b"R", bytes(batch.serialize()))
@@ -270,7 +275,7 @@ def test_a_batch_that_is_too_large_is_refused_in_words(
 
 def test_a_batch_that_ends_in_the_middle_is_not_logged(server: JournalServer, ports: FakeJournals) -> None:
     with Spark(server) as spark:
-        spark.send(b"Q", wire.encode(a_batch()))
+        spark.send(b"Q", encoded(a_batch()))
         spark.send(b"S", bytes(ROWS.schema.serialize()))
         spark.send(b"R", bytes(ROWS.serialize()))
     wait_for(lambda: server.statistics() == {"connections": 0})
@@ -396,8 +401,8 @@ def test_a_stop_ends_all_connections_and_threads(ports: FakeJournals) -> None:
 def test_no_bytes_take_the_server_down(server: JournalServer, ports: FakeJournals, seed: int) -> None:
     """Random bytes, frames cut short, frames with wrong lengths and bits flipped, before and after the greeting."""
     chance = random.Random(seed)
-    whole = [wire.encode({"ask": "read", "stream": "s", **a_range()})]
-    whole += [wire.encode({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": 0, "max_rows": 1})]
+    whole = [encoded({"ask": "read", "stream": "s", **a_range()})]
+    whole += [encoded({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": 0, "max_rows": 1})]
     host, _, port = server.address.rpartition(":")
     for _ in range(60):
         body = bytearray(chance.choice(whole))
@@ -428,7 +433,7 @@ def test_no_rows_take_the_server_down(server: JournalServer, seed: int) -> None:
             body[chance.randrange(len(body))] = chance.randrange(256)
         chance.random() < 0.3 and frames.pop(chance.randrange(3))
         with Spark(server) as spark, suppress(ConnectionError):  # the server may have had enough of it
-            spark.send(b"Q", wire.encode(a_batch()))
+            spark.send(b"Q", encoded(a_batch()))
             for kind, body in frames:
                 spark.send(kind, bytes(body))
     with Spark(server) as spark:

@@ -320,8 +320,8 @@ def test_a_taken_port_is_named(server: FlightServer, node: FakeNode) -> None:
 
 def test_a_message_of_another_version_is_refused(server: FlightServer) -> None:
     plain = flight.connect(f"grpc://{server.address}")
-    with pytest.raises(flight.FlightServerError, match="version 2; this side speaks version 1"):
-        list(plain.do_action(flight.Action("register", b'{"v":2}')))
+    with pytest.raises(flight.FlightServerError, match="version 1; this side speaks version 2"):
+        list(plain.do_action(flight.Action("register", b'{"v":1}')))
     plain.close()
 
 

@@ -1,0 +1,93 @@
+"""What a host is to run, as a frozen value: the one form in which a plan, the wire, the disk and a host have it.
+
+An assignment has names only. A query is known by its diagram, which travels beside it; together they are a
+``query.assigned.AssignedQuery``. Hosts are named as in the deployment, streams as in their query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from anabranch.model.ids import FIRST_GENERATION, QueryId, ReplicaId
+from anabranch.model.techniques import Technique
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedReplica:
+    """A stage that the host runs."""
+
+    stage: str
+    inputs: Mapping[str, tuple[str, ...]]
+    """Per stream that it reads, the hosts whose replicas or entry points make it. A host that is one of them reads its
+    own; any other reads all of them."""
+    peers: tuple[str, ...] = ()
+    """The other hosts that run the same stage."""
+    generation: int = FIRST_GENERATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedEntry:
+    """A source whose rows come in at the host."""
+
+    source: str
+    peers: tuple[str, ...] = ()
+    """Its other entry points."""
+    feeds: bool = False
+    """Whether the feed of the source runs here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssignedWriter:
+    """An output whose writers run at the host."""
+
+    output: str
+    made_on: tuple[str, ...]
+    """The hosts that have a copy. If this one is not among them, it reads them all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueryAssignment:
+    """What a host runs of one query."""
+
+    query: QueryId
+    host: str
+    cuts: tuple[tuple[str, int, str], ...] = ()
+    """The arrows that lead to boxes on other hosts, as box, output and reading box: where the query is cut into stages
+    besides where it always is. All hosts cut alike."""
+    replicas: tuple[AssignedReplica, ...] = ()
+    """In the order of flow."""
+    entries: tuple[AssignedEntry, ...] = ()
+    writers: tuple[AssignedWriter, ...] = ()
+    readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per stream that is made here and read elsewhere, the hosts that read it."""
+    siblings: tuple[str, ...] = ()
+    """The other hosts that do the same of this query, from any of which this one can be rebuilt."""
+    compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per output that is made here and read by no host, the others that have a copy."""
+    shares_tables: tuple[str, ...] = ()
+    """The other hosts that read a static table which is read here."""
+    technique: Technique = Technique.RACE
+    """What holds back what others would race for; for experiments."""
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Of all other hosts that are named above."""
+
+    @property
+    def upstream(self) -> dict[str, tuple[str, ...]]:
+        """Per stream that comes from elsewhere, the hosts that have a copy."""
+        made = [(stream, hosts) for replica in self.replicas for stream, hosts in replica.inputs.items()]
+        made += [(writer.output, writer.made_on) for writer in self.writers]
+        return {stream: hosts for stream, hosts in made if self.host not in hosts}
+
+    def replica(self, stage: str) -> ReplicaId:
+        """The id of a replica of this host."""
+        generation = next(each.generation for each in self.replicas if each.stage == stage)
+        return ReplicaId(self.query, stage, self.host, generation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """All that a host runs. One that runs nothing waits for a query."""
+
+    host: str
+    queries: Mapping[QueryId, QueryAssignment] = field(default_factory=dict)

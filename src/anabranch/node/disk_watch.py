@@ -1,0 +1,40 @@
+"""Whether a host may take rows in: not while its disk is full, or nearly so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+
+class DiskWatch:
+    """The disk that all queries of a host share. Any thread may use it."""
+
+    def __init__(self, path: Path, free_bytes: Callable[[], int], reserve_bytes: int) -> None:
+        self._path = path
+        self._free_bytes = free_bytes
+        self._reserve_bytes = reserve_bytes
+        self._stopped: str | None = None
+
+    @property
+    def stopped(self) -> str | None:
+        """Why intake has stopped, as far as that was looked at."""
+        return self._stopped
+
+    def is_low(self) -> bool:
+        return self._free_bytes() < self._reserve_bytes
+
+    def is_full(self, error: Exception) -> None:
+        """Somebody could not write."""
+        self._stopped = str(error)
+
+    def look(self) -> None:
+        if not self.is_low():
+            self._stopped = None
+        elif self._stopped is None:
+            free, reserve = self._free_bytes() >> 20, self._reserve_bytes >> 20
+            self._stopped = f"Intake has stopped: {free} MiB are free under {self._path}, {reserve} MiB are in reserve."
+
+    def why_no_intake(self) -> str | None:
+        """Looked up at every push: between two looks of a housekeeper much can be pushed."""
+        self.look()
+        return self._stopped

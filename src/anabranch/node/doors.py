@@ -1,0 +1,284 @@
+"""The doors of a host: whatever comes over the wire is led to the query that it is about.
+
+Names on the wire carry the query (``query/stream``); inside of a query they do not. Here the query is taken off on the
+way in. A client may leave it out where only one query of the host has such a stream; where several have, it is told
+between which it has to choose. Of a query that is starting or being rebuilt, whoever asks is told to try again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+import pyarrow as pa
+
+from anabranch.core.roll_call import Roll
+from anabranch.core.telling import Range, Told
+from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, StreamNotFound
+from anabranch.model.ids import QueryId, StreamId, query_of
+from anabranch.model.links import LinkFault
+from anabranch.model.names import LATE_SUFFIX
+from anabranch.model.position import Position
+from anabranch.node.hosted_query import HostedQuery
+from anabranch.node.reading import wire_batches
+from anabranch.node.streams import check_name
+from anabranch.transport.journals import Control, JournalRequest, MadeBatch, Rows
+from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.ports import (
+    CopyAcknowledgement,
+    CopyAnswer,
+    CopyPiece,
+    CopyRequest,
+    CopyReservation,
+    Determinants,
+    PeerPlaces,
+    PieceAnswer,
+    PieceRequest,
+    Push,
+    PushAnswer,
+    ReadRequest,
+    Registration,
+    SnapshotPiece,
+    StreamInfo,
+)
+
+Queries = Mapping[QueryId, HostedQuery]
+
+
+class Finder:
+    """Which query a name is about. ``queries`` may grow."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries: Final = queries
+
+    def query(self, query: str) -> HostedQuery:
+        found = self._queries.get(QueryId(query))
+        if found is None:
+            raise self.unknown(f"This node has no query {query!r}.")
+        return found
+
+    def find(self, name: str) -> tuple[HostedQuery, str]:
+        """The query that has this stream, and the name of the stream in it."""
+        query, stream = query_of(name)
+        if query is not None:
+            return self.query(query), stream
+        if len(self._queries) == 1:
+            (only,) = self._queries.values()
+            return only, stream
+        having = [
+            each for each in list(self._queries.values()) if stream.removesuffix(LATE_SUFFIX) in each.part.streams
+        ]
+        if not having:
+            raise self.unknown(f"There is no stream {stream!r}.")
+        if len(having) > 1:
+            candidates = ", ".join(sorted(str(StreamId(each.id, stream)) for each in having))
+            raise StreamNotFound(
+                f"Several queries of this node have a stream {stream!r}.", remedy=f"Name one of: {candidates}."
+            )
+        return having[0], stream
+
+    def unknown(self, message: str) -> AnabranchError:
+        """A host that waits for a query may have it soon: whoever asks tries again, as if it were not there yet."""
+        if not self._queries:
+            return NodeUnreachable("The node waits for a query.", remedy="Give it one: anabranch deploy FILE")
+        streams = [StreamId(each.id, stream) for each in list(self._queries.values()) for stream in each.part.streams]
+        return StreamNotFound(message, remedy=f"Streams: {', '.join(sorted(map(str, streams)))}.")
+
+
+class ClientDoors:
+    """What clients ask. ``status`` and ``fault`` are the host's own affair."""
+
+    def __init__(
+        self,
+        queries: Queries,
+        *,
+        status: Callable[[], dict[str, Any]],
+        fault: Callable[[str, LinkFault], None],
+    ) -> None:
+        self._queries: Final = queries
+        self._finder: Final = Finder(queries)
+        self._status = status
+        self._fault = fault
+
+    def streams(self) -> list[StreamInfo]:
+        """Of all queries that have begun."""
+        return [info for each in list(self._queries.values()) if each.calls.lets_in for info in self._infos(each)]
+
+    def stream(self, name: str) -> StreamInfo:
+        query, stream = self._finder.find(name)
+        with query.calls.inside():
+            return query.streams.info(stream)
+
+    def read(self, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        query, stream = self._finder.find(request.stream)
+        request = replace(request, stream=stream)
+        with query.calls.inside():
+            log = query.streams.log_for(request)
+            batches = wire_batches(log, request, lambda: cancelled() or query.is_stopping)
+        return query.calls.reading(batches)
+
+    def read_pieces(
+        self, request: PieceRequest, cancelled: Callable[[], bool]
+    ) -> tuple[PieceAnswer, Iterator[CopyPiece]]:
+        query, stream = self._finder.find(request.stream)
+        with query.calls.inside():
+            answer, pieces = query.streams.read_pieces(
+                replace(request, stream=stream), lambda: cancelled() or query.is_stopping
+            )
+        return replace(answer, query=query.id), query.calls.reading(pieces)
+
+    def register(self, source: str, producer: str, session: int | None = None) -> Registration:
+        check_name("producer", producer)
+        query, name = self._finder.find(source)
+        with query.calls.inside():
+            return replace(query.entry(name).register(producer, session), query=query.id)
+
+    def push(self, push: Push) -> PushAnswer:
+        query, name = self._finder.find(push.source)
+        with query.calls.inside():
+            return query.entry(name).push(replace(push, source=name))
+
+    def acknowledge(self, stream: str, reader: str, position: Position) -> None:
+        query, name = self._finder.find(stream)
+        with query.calls.inside():
+            query.streams.acknowledge(name, reader, position)
+
+    def forget_reader(self, stream: str, reader: str) -> None:
+        query, name = self._finder.find(stream)
+        with query.calls.inside():
+            query.streams.forget_reader(name, reader)
+
+    def close_lane(self, source: str, lane: str | None) -> None:
+        query, name = self._finder.find(source)
+        with query.calls.inside():
+            entry = query.entry(name)
+            lanes = entry.source.lanes
+            if lane is None and len(lanes) > 1:
+                raise ConfigError(f"Source {name!r} has several lanes.", remedy=f"Name one of: {', '.join(lanes)}.")
+            entry.close_lane(lanes[0] if lane is None else lane)
+
+    def status(self) -> dict[str, object]:
+        return self._status()
+
+    def fault_link(self, node: str, fault: LinkFault) -> None:
+        self._fault(node, fault)
+
+    def _infos(self, query: HostedQuery) -> list[StreamInfo]:
+        with query.calls.inside():
+            return query.streams.infos()
+
+
+class HostDoors:
+    """What other hosts ask: those that read copies, share lanes, are rebuilt, or compare outputs."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._queries: Final = queries
+        self._finder: Final = Finder(queries)
+
+    # --- copies ----------------------------------------------------------------------------------------------------
+
+    def read_copy(self, request: CopyRequest, cancelled: Callable[[], bool]) -> tuple[CopyAnswer, Iterator[CopyPiece]]:
+        query, stream = self._finder.find(request.stream)
+        with query.calls.inside():
+            answer, pieces = query.streams.copies.read_copy(
+                replace(request, stream=stream), lambda: cancelled() or query.is_stopping
+            )
+        return answer, query.calls.reading(pieces)
+
+    def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
+        """One that cannot be taken holds up no other."""
+        said: dict[QueryId, list[CopyAcknowledgement]] = {}
+        for each in acknowledgements:
+            query, stream = self._finder.find(each.stream)
+            said.setdefault(query.id, []).append(replace(each, stream=stream))
+        for name, about in said.items():
+            query = self._finder.query(name)
+            with query.calls.inside():
+                query.streams.copies.acknowledge_copies(about)
+
+    def wake(self) -> None:
+        for query in list(self._queries.values()):
+            query.streams.copies.wake()
+
+    def reserve_copy(self, reservation: CopyReservation) -> None:
+        query, stream = self._finder.find(reservation.stream)
+        with query.calls.inside():
+            query.streams.copies.reserve_copy(replace(reservation, stream=stream))
+
+    # --- lanes -----------------------------------------------------------------------------------------------------
+
+    def hear(self, sender: str, letter: Sequence[AboutLane]) -> list[AboutLane]:
+        said: dict[QueryId, list[AboutLane]] = {}
+        for each in letter:
+            query, source = self._finder.find(each.source)
+            said.setdefault(query.id, []).append(replace(each, source=source))
+        answers: list[AboutLane] = []
+        for name, about in said.items():
+            query = self._finder.query(name)
+            with query.calls.inside():
+                heard = query.peers.hear(sender, about)
+            answers += [replace(each, source=str(StreamId(name, each.source))) for each in heard]
+        return answers
+
+    def greet(self, greeting: Greeting) -> Roll:
+        query, source = self._finder.find(greeting.source)
+        with query.calls.inside():
+            return query.peers.greet(replace(greeting, source=source))
+
+    # --- peers -----------------------------------------------------------------------------------------------------
+
+    def places(self, query: QueryId, asker: str) -> PeerPlaces:
+        asked = self._finder.query(query)
+        with asked.calls.inside():
+            return asked.snapshots.places(asker)
+
+    def snapshot(self, query: QueryId, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
+        asked = self._finder.query(query)
+        with asked.calls.inside():
+            life, pieces = asked.snapshots.snapshot(asker)
+        return life, asked.calls.reading(pieces)
+
+    def keep_determinants(self, said: Determinants) -> None:
+        query, stream = self._finder.find(said.stream)
+        if query.synchronizing is None:
+            raise StreamNotFound("This node keeps no determinants.", remedy="Deploy the same query to all nodes.")
+        query.synchronizing.keep_determinants(replace(said, stream=stream))
+
+    def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> Mapping[str, Told]:
+        query, name = self._finder.find(stream)
+        with query.calls.inside():
+            return query.compared.digests(asker, name, asked)
+
+
+class SparkDoors:
+    """What Spark asks: the journals of all queries, and the way of its batches into their logs."""
+
+    def __init__(self, queries: Queries) -> None:
+        self._finder: Final = Finder(queries)
+
+    def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
+        query, name = self._finder.find(stream)
+        return query.journals.latest(name, query_of(stage)[1], scan, after_seq, max_rows)
+
+    def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
+        query, name = self._finder.find(stream)
+        return query.journals.ranges(name, after_seq, to_seq, at_most)
+
+    def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
+        query, name = self._finder.find(request.stream)
+        return query.journals.read(replace(request, stream=name))
+
+    def wait_room(self, stage: str, life: int, seconds: float) -> bool:
+        query, name = self._stage(stage)
+        return query.journals.wait_room(name, life, seconds)
+
+    def log(self, batch: MadeBatch) -> None:
+        query, name = self._stage(batch.stage)
+        query.journals.log(replace(batch, stage=name))
+
+    def _stage(self, stage: str) -> tuple[HostedQuery, str]:
+        query, name = query_of(stage)
+        if query is None:
+            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark asks this.")
+        return self._finder.query(query), name

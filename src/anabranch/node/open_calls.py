@@ -1,0 +1,78 @@
+"""The calls that are under way in a query, so that it can be closed while its host goes on serving others.
+
+The files of a query are closed under nobody: whoever is inside is asked to end and waited for, whoever comes is told to
+try again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, TypeVar
+
+from anabranch.errors import NodeUnreachable
+
+T = TypeVar("T")
+
+
+class OpenCalls:
+    """Closed at first; ``name`` is that of the query. Any thread may use it."""
+
+    def __init__(self, name: str) -> None:
+        self._name: Final = name
+        self._changed: Final = threading.Condition()
+        self._open = 0
+        self._lets_in = False
+
+    @property
+    def lets_in(self) -> bool:
+        return self._lets_in
+
+    def open(self) -> None:
+        with self._changed:
+            self._lets_in = True
+
+    def close(self) -> None:
+        """Nobody comes in any more; ``wait_over`` waits for those who are."""
+        with self._changed:
+            self._lets_in = False
+
+    def wait_over(self, timeout_s: float) -> bool:
+        with self._changed:
+            return self._changed.wait_for(lambda: self._open == 0, timeout_s)
+
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def reading(self, pieces: Iterator[T]) -> Iterator[T]:
+        """The same pieces. A read that ends because the query is closed says so: it is not the end of the stream."""
+        try:
+            with self.inside():
+                yield from pieces
+                self._check()
+        finally:
+            close = getattr(pieces, "close", None)
+            if close is not None:
+                close()
+
+    def _enter(self) -> None:
+        with self._changed:
+            self._check()
+            self._open += 1
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._open -= 1
+            self._changed.notify_all()
+
+    def _check(self) -> None:
+        if not self._lets_in:
+            raise NodeUnreachable(
+                f"The query {self._name} is starting, being rebuilt or stopping.", remedy="Try again in a moment."
+            )

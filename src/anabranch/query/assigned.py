@@ -1,0 +1,118 @@
+"""A query and what one host runs of it: the assignment, with the stages that it names.
+
+An assignment speaks of stages by name. Which Spark queries these are follows from the diagram and from where it is
+cut, so every host comes to the same stages by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from anabranch.errors import ConfigError
+from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter, QueryAssignment
+from anabranch.model.ids import QueryId, ReplicaId, StreamId
+from anabranch.model.names import lane_origin
+from anabranch.query.boxes import Arrow, Diagram
+from anabranch.query.connectors import SparkFeed
+from anabranch.query.graph import Stage, origins, stages
+
+
+class AssignedQuery:
+    """What a host runs of a query. It never changes; two with the same diagram and assignment are equal."""
+
+    def __init__(self, diagram: Diagram, assignment: QueryAssignment, directory: Path | None = None) -> None:
+        """``directory`` is what relative paths of tables begin at, on this machine: where the query's file is."""
+        self.directory: Final = directory
+        self.diagram: Final = diagram
+        self.assignment: Final = assignment
+        self.all_stages: Final = stages(diagram, {(Arrow(box, port), reader) for box, port, reader in assignment.cuts})
+        """Of the whole query, in the order of flow: their types follow from each other."""
+        made = {stage.name: stage for stage in self.all_stages}
+        unknown = [each.stage for each in assignment.replicas if each.stage not in made]
+        if unknown or assignment.query != diagram.name:
+            raise ConfigError(
+                f"The assignment of {assignment.query!r} does not fit its query: no stage {', '.join(unknown)}.",
+                remedy="Hand over a query with anabranch deploy, and run the same version on all hosts.",
+            )
+        self.stages: Final[tuple[Stage, ...]] = tuple(made[each.stage] for each in assignment.replicas)
+        """Those that run here."""
+        self.entries: Final = frozenset(each.source for each in assignment.entries)
+        """Sources whose rows come in here."""
+        self.feeds: Final = frozenset(each.source for each in assignment.entries if each.feeds)
+        """Those of them whose feeds run here."""
+        self.writes: Final = frozenset(each.output for each in assignment.writers)
+        """Outputs whose writers run here."""
+        self.readers: Final = assignment.readers
+        self.technique: Final = assignment.technique
+        self.peers: Final = {each.source: self._at(each.peers) for each in assignment.entries}
+        """Per source that comes in here, its other entry points, and their addresses."""
+        self.upstream: Final = {stream: self._at(hosts) for stream, hosts in assignment.upstream.items()}
+        """Per stream that comes from elsewhere, the hosts that have a copy, and their addresses."""
+        self.siblings: Final = self._at(assignment.siblings)
+        """The other hosts that do the same, from any of which this one can be rebuilt, and their addresses."""
+        self.compared: Final = {stream: self._at(hosts) for stream, hosts in assignment.compared.items()}
+        """Per output that is made here and read by no host, the others that have a copy, and their addresses."""
+        self.shares_tables: Final = self._at(assignment.shares_tables)
+        """The other hosts that read a table which is read here, and their addresses."""
+
+    @classmethod
+    def whole(cls, diagram: Diagram, directory: Path | None = None) -> AssignedQuery:
+        """Everything, on a host that has no name because there is no other."""
+        made = stages(diagram)
+        assignment = QueryAssignment(
+            query=QueryId(diagram.name),
+            host="",
+            replicas=tuple(AssignedReplica(stage=each.name, inputs=dict.fromkeys(each.inputs, ("",))) for each in made),
+            entries=tuple(AssignedEntry(source=source.name, feeds=True) for source in diagram.sources),
+            writers=tuple(AssignedWriter(output=output.name, made_on=("",)) for output in diagram.outputs),
+        )
+        return cls(diagram, assignment, directory)
+
+    @property
+    def query(self) -> QueryId:
+        return self.assignment.query
+
+    @property
+    def host(self) -> str:
+        return self.assignment.host
+
+    def replica(self, stage: str) -> ReplicaId:
+        return self.assignment.replica(stage)
+
+    def stream(self, name: str) -> StreamId:
+        return StreamId(self.query, name)
+
+    @property
+    def streams(self) -> frozenset[str]:
+        """All that the host has, once it runs: what comes in, what its stages make, and what it reads from others."""
+        made = {target.stream for stage in self.stages for target in stage.targets}
+        return frozenset({*self.entries, *made, *self.upstream})
+
+    @property
+    def needs_spark(self) -> bool:
+        """Whether a host starts Spark for it: to run stages or a feed of Spark's, or to find out the types of what it
+        reads from other hosts. A host with writers has one of the first two; an entry point alone has neither."""
+        fed = any(isinstance(source.feed, SparkFeed) for source in self.diagram.sources if source.name in self.feeds)
+        return bool(self.stages) or bool(self.upstream) or fed
+
+    def origins(self) -> dict[str, frozenset[str]]:
+        """Per stream of the query, the origins that its tuples can have."""
+        found = {
+            source.name: frozenset(lane_origin(source.name, lane) for lane in source.lanes)
+            for source in self.diagram.sources
+        }
+        return found | {
+            target.stream: origins(self.diagram, target.arrow) for stage in self.all_stages for target in stage.targets
+        }
+
+    def _at(self, hosts: Iterable[str]) -> Mapping[str, str]:
+        return {host: self.assignment.addresses[host] for host in hosts if host != self.host}
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AssignedQuery):
+            return NotImplemented
+        return (self.diagram, self.assignment) == (other.diagram, other.assignment)
+
+    __hash__ = None  # type: ignore[assignment]

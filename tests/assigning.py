@@ -1,0 +1,62 @@
+"""What a host runs of a query, said in a few words: for tests that make hosts by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter, QueryAssignment
+from anabranch.model.ids import QueryId
+from anabranch.model.techniques import Technique
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import stages as all_stages
+
+Addresses = Mapping[str, str]
+
+
+def assigned(
+    diagram: Diagram,
+    host: str,
+    *,
+    stages: Collection[str] = (),
+    entries: Collection[str] = (),
+    feeds: Collection[str] = (),
+    writes: Collection[str] = (),
+    peers: Mapping[str, Addresses] | None = None,
+    upstream: Mapping[str, Addresses] | None = None,
+    readers: Mapping[str, Sequence[str]] | None = None,
+    siblings: Addresses | None = None,
+    compared: Mapping[str, Addresses] | None = None,
+    shares_tables: Addresses | None = None,
+    technique: Technique = Technique.RACE,
+) -> AssignedQuery:
+    """``upstream`` are the streams that come from elsewhere, with those that have them. What is read and is not there
+    is made on the host itself."""
+    upstream, peers, compared = upstream or {}, peers or {}, compared or {}
+    named = [*upstream.values(), *peers.values(), *compared.values(), siblings or {}, shares_tables or {}]
+    return AssignedQuery(
+        diagram,
+        QueryAssignment(
+            query=QueryId(diagram.name),
+            host=host,
+            replicas=tuple(
+                AssignedReplica(
+                    stage=stage.name,
+                    inputs={stream: tuple(upstream.get(stream, {host: ""})) for stream in stage.inputs},
+                )
+                for stage in all_stages(diagram)
+                if stage.name in stages
+            ),
+            entries=tuple(
+                AssignedEntry(source=source, peers=tuple(peers.get(source, ())), feeds=source in feeds)
+                for source in entries
+            ),
+            writers=tuple(AssignedWriter(output=output, made_on=(host,)) for output in writes),
+            readers={stream: tuple(names) for stream, names in (readers or {}).items()},
+            siblings=tuple(siblings or ()),
+            compared={stream: tuple(others) for stream, others in compared.items()},
+            shares_tables=tuple(shares_tables or ()),
+            technique=technique,
+            addresses={name: address for addresses in named for name, address in addresses.items()},
+        ),
+    )

@@ -1,0 +1,13 @@
+"""What several tests of nodes need."""
+
+from __future__ import annotations
+
+import pytest
+
+from anabranch.node.hosted_query import HostedQuery
+
+
+@pytest.fixture
+def no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nodes of this test start no Spark: no stage ever runs."""
+    monkeypatch.setattr(HostedQuery, "_start_stages", lambda query: query._opened.set())
