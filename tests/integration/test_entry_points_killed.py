@@ -64,6 +64,8 @@ class Processes:
                 with Client(address) as client:
                     queries: Any = client.status()["queries"]
                 (sources,) = (query["sources"] for query in queries.values())
+                if "events" not in sources:  # it answers before its query has been opened
+                    return False
                 if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
                     return False
             return True
