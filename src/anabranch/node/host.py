@@ -24,6 +24,7 @@ from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeU
 from anabranch.model.ids import QueryId
 from anabranch.model.links import LinkFault
 from anabranch.model.node_state import NodeState
+from anabranch.node import functions
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.doors import ClientDoors, HostDoors, SparkDoors
 from anabranch.node.hosted_query import HostedQuery, HostServices
@@ -74,8 +75,8 @@ class Host:
         self._progress = progress
         self._relays = relays
         self._assignments = None if assignments is None else assignments(self)
-        loaded = [(part, load_tables(part, self.settings.tables)) for part in queries]
-        self._directory = StateDirectory(Path(state))  # only if all tables could be read
+        loaded = [(part, self._load(part)) for part in queries]
+        self._directory = StateDirectory(Path(state))  # only if all tables and functions are there
         self._neighbours = Neighbours(direct if relays is None else relays.route)
         self._disk = DiskWatch(self._directory.path, self._directory.free_bytes, self.settings.disk_reserve_bytes)
         self._stopping = threading.Event()
@@ -112,7 +113,7 @@ class Host:
 
     def add(self, part: AssignedQuery) -> None:
         """Another query, for a host that runs. Returns when its directory is there; it starts by itself."""
-        tables = load_tables(part, self.settings.tables)
+        tables = self._load(part)
         with self._lock:
             if self._stopping.is_set():
                 raise NodeUnreachable("The node is stopping.", remedy="Try again when it is back.")
@@ -182,6 +183,11 @@ class Host:
         return query.failure() or (None if start is None else start.refused())
 
     # --- queries ---------------------------------------------------------------------------------------------------
+
+    def _load(self, part: AssignedQuery) -> dict[str, StaticTable]:
+        """The tables of a query. One whose functions are missing is refused here, before anything is written."""
+        functions.digests(part)
+        return load_tables(part, self.settings.tables)
 
     def _make(self, part: AssignedQuery, tables: Mapping[str, StaticTable]) -> HostedQuery:
         services = HostServices(
