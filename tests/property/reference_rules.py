@@ -14,7 +14,7 @@ from anabranch.reference.joins import JoinBox, LatestBox, ResampleBox, _between
 from anabranch.reference.lookups import LookupBox
 from anabranch.reference.ordered import DedupBox, OrderedBox, WSortBox, _canonical
 from anabranch.reference.stage import StageReference
-from anabranch.reference.steps import DropBox, FilterBox, MapBox, PythonBox, UnionBox
+from anabranch.reference.steps import DropBox, FilterBox, MapBox, PythonBox, UnionBox, _plain
 from anabranch.reference.tuples import Tuple
 from anabranch.reference.windows import (
     AggregateBox,
@@ -34,7 +34,7 @@ WINDOWS = [
     Mutation(
         "a Python box keeps the columns", PythonBox._extended, "{**each.values,", "{**dict.fromkeys(each.values),"
     ),
-    Mutation("a function makes columns", PythonBox._extended, "**values}", "**dict.fromkeys(values)}"),
+    Mutation("columns have what the function makes", _plain, "pa.int64())[0].as_py()", "pa.int64())[0].as_py() + 1"),
     Mutation("a Python box keeps the identity", PythonBox._extended, "tid=each.tid", "tid=0"),
     Mutation("a Python box keeps the time", PythonBox._extended, "stime=each.stime", "stime=each.stime + 1"),
     Mutation("a Python box passes promises on", PythonBox.promises, "dict(self._promised[0])", "{}"),
