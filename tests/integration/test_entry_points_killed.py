@@ -64,8 +64,8 @@ class Processes:
                 with Client(address) as client:
                     queries: Any = client.status()["queries"]
                 (sources,) = (query["sources"] for query in queries.values())
-                if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
-                    return False
+                if not sources or sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
+                    return False  # one that has just started answers before its sources are there
             return True
         return False
 
