@@ -59,16 +59,13 @@ left before the point, which is more than a double can tell apart."""
 LARGEST_SUM_SCALE: Final = 18
 """Digits after the point that an Aggregate may ask for: with more of them, a fraction would not fit into 64 bits."""
 
-WINDOW_SHARDS: Final = 16
-"""Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
-in every batch that has news for it. Fixed for the life of a state directory."""
-
 WINDOW_PART_BYTES: Final = 256 << 10
-"""Bytes that a part of such a shard should have. It is read and written as a whole: in smaller ones the trips to the
-state would cost more than the bytes."""
+"""Bytes that a part of the state of a box that works in order should have. It is read and written as a whole: in
+smaller ones, taking them apart would cost more than the bytes."""
 
 WINDOW_PARTS: Final = 4_096
-"""Parts of one such shard. All 16 shards have 16 GiB then; what comes on top makes the parts larger."""
+"""Such parts in a partition of the state, which has 1 GiB then; what comes on top makes the parts larger. The connector
+knows this number, too (``jvm/anabranch/Pack.java``)."""
 
 PLAN_STEPS: Final = 16
 """Filters, Maps and Drops of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their

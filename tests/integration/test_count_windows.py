@@ -91,11 +91,10 @@ def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch
         assert "in box behind_second at `1 / x`: [DIVIDE_BY_ZERO]" in str(stages["tens_second"]["error"])
 
 
-def test_the_plan_has_both_halves() -> None:
+def test_the_plan_counts_in_python_and_sums_up_without_state_or_a_second_shuffle() -> None:
     query = ab.Query("q")
     query.output("o", query.source("s", "k string, v int").aggregate("sum(v) AS v", by="k", rows=3, name="threes"))
     ((stage, plan),) = stage_plans(query.checked())
     assert stage == "threes"
-    stream, _, batch = plan.partition("for each batch:")
-    assert "TransformWithState" in stream
-    assert "sum(v" in batch
+    assert (plan.count("Order "), plan.count("Exchange"), plan.count("StateStore")) == (1, 1, 0)
+    assert plan.index("sum(v") < plan.index("Unpack ") < plan.index("Order ") < plan.index(" Pack ")

@@ -35,8 +35,6 @@ _MISSING: Final[Mapping[str, str]] = {
     "No module named 'anabranch'": (
         "Install anabranch, with all it needs, in the Python of the executors, in the same version as here."
     ),
-    "TransformWithStateInPySpark driver worker exited": "Install protobuf 6.33.5 or later: pip install anabranch does.",
-    "No module named 'google'": "Install protobuf 6.33.5 or later in the Python of the executors.",
     "PYTHON_VERSION_MISMATCH": "Give the executors the same minor version of Python as the node.",
     "Cannot run program": (
         "Executors run the Python that PYSPARK_PYTHON names to the node: it must be at that path on every machine."

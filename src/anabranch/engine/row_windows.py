@@ -3,8 +3,8 @@
 Spark has no such windows, so a stateful processor in Python (``ordered``) waits for the punctuation, counts in
 canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
 Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
-without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
-as a plain DataFrame.
+without state and watermark. All rows of a window come out in one batch, and to Spark they are that batch and no stream
+(``packs``): it aggregates them as it would a table.
 
 Floating-point sums follow the same rule as in windows of time. The rows of a window leave the processor in canonical
 order, and Spark happens to add them in that order while its memory suffices. But it promises no order to an aggregate,
@@ -13,7 +13,7 @@ and one that spills adds in pieces; so what something decides by is computed exa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,7 +37,6 @@ from anabranch.engine.counting import (
 from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import TypedColumn, identity_hash, identity_parts, typed
 from anabranch.engine.ordered_frame import in_order
-from anabranch.engine.roots import Root
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.windows import spelled
 from anabranch.model.header import ORIGIN, STIME, TID
@@ -50,30 +49,38 @@ _FIRST: Final = "_first"
 _LAST: Final = "_last"
 
 
-def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
     """Windows of a number of tuples of a group."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     parts = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
     if box.timeout_us is not None:
         timed = TimedCountWindows(box.count_window[0], box.timeout_us)
-        made = in_order(rows, box.name, group, timed, _made(rows, *StructType().add(CLOSES, TimestampType()).fields))
+        made = in_order(
+            rows,
+            box.name,
+            group,
+            timed,
+            _made(rows, *StructType().add(CLOSES, TimestampType()).fields),
+            together=keys,
+        )
         others = (F.min(CLOSES).alias(CLOSES),)
         windows = _Windows(kind="count", number=F.col(FROM), parts=parts, stime=F.col(CLOSES), others=others)
     else:
-        made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
+        made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows), together=keys)
         number = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
         windows = _Windows(kind="count", number=number, parts=parts, stime=F.col(f"{_LAST}.{STIME}"))
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> Root:
+def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> DataFrame:
     """Runs of equal values among all tuples, so there is only one shard."""
     rows = _rows(frame, box)
     value = typed(frame, spelled(frame, box.by))
     hashed = rows.select(*[identity_hash(kind, box.name, value).alias(kind) for kind in VALUE], "*")
     schema = StructType().add(CLOSES, TimestampType())
-    made = in_order(hashed, box.name, [], Runs(box.timeout_us), _made(rows, *schema.fields))
+    made = in_order(hashed, box.name, [], Runs(box.timeout_us), _made(rows, *schema.fields), together=())
     windows = _Windows(
         kind="tumble",
         number=F.col(FROM),
@@ -81,16 +88,17 @@ def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> R
         stime=F.col(CLOSES),
         others=(F.min(CLOSES).alias(CLOSES),),
     )
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Root:
+def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> DataFrame:
     """The last tuples of a group, or those of the last while, for a tuple or at a moment."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     slides = Slides(box.rows, box.window_us, box.step, box.every_us)
     numbered = rows.select(F.lit(0).cast("bigint").alias(NUMBER), "*")
-    made = in_order(numbered, box.name, group, slides, _made(rows))
+    made = in_order(numbered, box.name, group, slides, _made(rows), together=keys)
     last = f"{_LAST}.{STIME}"
     if box.every_us is None:
         parts, stime = identity_parts(origins, f"{_LAST}."), F.col(last)
@@ -98,16 +106,17 @@ def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Roo
         moment = F.expr(f"(unix_micros({last}) div {box.every_us} + 1) * {box.every_us}")
         parts, stime = [*group, ("bigint", moment)], F.timestamp_micros(moment)
     windows = _Windows(kind="slide", number=F.explode(F.sequence(FROM, TO)), parts=parts, stime=stime)
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Scales) -> Root:
+def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Scales) -> DataFrame:
     """All live groups at regular moments. What stands for a result itself is left out by every aggregate."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     sections = CrossSections(box.window_us, box.every_us, box.expire_us)
     schema = StructType().add(MOMENT, TimestampType())
-    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields))
+    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields), together=keys)
     windows = _Windows(
         kind="xsection",
         number=F.explode(F.sequence(FROM, TO)),
@@ -116,7 +125,7 @@ def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Sca
         others=(F.max(MOMENT).alias(MOMENT),),
         only=f"{MOMENT} IS NULL",
     )
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,14 +142,8 @@ class _Windows:
     only: str | None = None
 
 
-def _summing(
-    rows: DataFrame, box: Summing, origins: Origins, scales: Scales, windows: _Windows
-) -> Callable[[DataFrame], DataFrame]:
-    """Makes one tuple per window of the rows of one batch. ``rows`` has the columns of such a batch.
-
-    The columns of the result are made here, once: each is several trips to the JVM, and a batch should not wait for
-    them.
-    """
+def _summed(rows: DataFrame, box: Summing, origins: Origins, scales: Scales, windows: _Windows) -> DataFrame:
+    """One tuple per window, of the rows of one batch."""
     keys = [F.col(quote(name)) for name in spelled(rows, box.by)]
     items = aggregate_columns(rows, box, scales, only=windows.only)
     identity = F.struct(*ROW_HEADER)
@@ -152,11 +155,7 @@ def _summing(
         identity_hash(windows.kind, box.name, windows.parts).alias(TID),
     )
     columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
-
-    def summaries(batch: DataFrame) -> DataFrame:
-        return batch.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
-
-    return summaries
+    return rows.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
 
 
 def _rows(frame: DataFrame, box: Summing) -> DataFrame:

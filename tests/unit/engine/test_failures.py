@@ -12,8 +12,6 @@ from anabranch.transport.failures import unreachable
     ("cause", "told"),
     [
         ("Traceback:\nModuleNotFoundError: No module named 'anabranch'", "Install anabranch"),
-        ("TransformWithStateInPySpark driver worker exited unexpectedly (crashed)", "pip install anabranch"),
-        ("ModuleNotFoundError: No module named 'google'", "in the Python of the executors"),
         ("[PYTHON_VERSION_MISMATCH] Python in worker has different version", "same minor version"),
         ('java.io.IOException: Cannot run program "/opt/venv/bin/python"', "PYSPARK_PYTHON"),
         (str(unreachable("127.0.0.1:7700", "refused")), "--host"),
