@@ -56,8 +56,7 @@ def _compiled(jvm: Any, sources: list[Path], gateway: JavaGateway) -> dict[str, 
         files[index] = resources.StringResource(name, source.read_text(encoding="utf-8"))
     made = resources.MapResourceCreator()
     compiler = jvm.org.codehaus.janino.Compiler()
-    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
-    compiler.setIClassLoader(jvm.org.codehaus.janino.ClassLoaderIClassLoader(loader))
+    compiler.setIClassLoader(_known_classes(jvm, resources, gateway))
     compiler.setSourceVersion(JAVA_VERSION)
     compiler.setTargetVersion(JAVA_VERSION)
     compiler.setDebugSource(True)
@@ -69,6 +68,18 @@ def _compiled(jvm: Any, sources: list[Path], gateway: JavaGateway) -> dict[str, 
     except Py4JJavaError as error:
         sys.exit(f"Janino: {error.java_exception.toString()}")  # while the JVM is there to tell it
     return {name: bytes(body) for name, body in made.getMap().items()}
+
+
+def _known_classes(jvm: Any, resources: Any, gateway: JavaGateway) -> Any:
+    """Spark's classes from its jars, and only Java's own as this JVM has loaded them.
+
+    Janino writes some methods in the order in which a superclass lists its own. A jar has one, a JVM any.
+    """
+    directories = gateway.new_array(jvm.java.io.File, 1)
+    directories[0] = jvm.java.io.File(str(Path(pyspark.__path__[0], "jars")))
+    java = jvm.org.codehaus.janino.ClassLoaderIClassLoader(jvm.java.lang.ClassLoader.getPlatformClassLoader())
+    jars = resources.JarDirectoriesResourceFinder(directories)
+    return jvm.org.codehaus.janino.ResourceFinderIClassLoader(jars, java)
 
 
 def digest(sources: list[Path]) -> str:

@@ -94,7 +94,7 @@ final class LogWriter implements DataWriter {
         rows = 0;
     }
 
-    private static Schema arrow(StructType schema) {
+    static Schema arrow(StructType schema) {
         return ArrowUtils.toArrowSchema(schema, "UTC", true, false, false);
     }
 }

@@ -68,16 +68,13 @@ TABLE_BYTES: Final = 256 << 20
 TABLE_INLINE_ROWS: Final = 1_000
 """Rows of a table that is written in the query itself: it travels, and is kept, with the query."""
 
-WINDOW_SHARDS: Final = 16
-"""Parts into which an Aggregate that counts divides its groups: each is worked on by one process at a time, and visited
-in every batch that has news for it. Fixed for the life of a state directory."""
-
 WINDOW_PART_BYTES: Final = 256 << 10
-"""Bytes that a part of such a shard should have. It is read and written as a whole: in smaller ones the trips to the
-state would cost more than the bytes."""
+"""Bytes that a part of the state of a box that works in order should have. It is read and written as a whole: in
+smaller ones, taking them apart would cost more than the bytes."""
 
 WINDOW_PARTS: Final = 4_096
-"""Parts of one such shard. All 16 shards have 16 GiB then; what comes on top makes the parts larger."""
+"""Such parts in a partition of the state, which has 1 GiB then; what comes on top makes the parts larger. The connector
+knows this number, too (``jvm/anabranch/Pack.java``)."""
 
 PLAN_STEPS: Final = 16
 """Steps (Filters, Maps ...) of a stage that Spark plans as one piece. Its time for a piece grows with the cube of their

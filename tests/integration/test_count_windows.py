@@ -11,7 +11,6 @@ import pytest
 import anabranch as ab
 from anabranch import limits
 from anabranch.engine.plan import stage_plans
-from anabranch.engine.shards import OrderedRows, Shard
 from anabranch.model.header import HEADER
 from tests.integration.test_failed_stage import wait_for
 from tests.spark import running
@@ -92,29 +91,27 @@ def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch
         assert "in box behind_second at `1 / x`: [DIVIDE_BY_ZERO]" in str(stages["tens_second"]["error"])
 
 
-def test_the_plan_has_both_halves() -> None:
+def test_the_plan_counts_in_python_and_sums_up_without_state_or_a_second_shuffle() -> None:
     query = ab.Query("q")
     query.output("o", query.source("s", "k string, v int").aggregate("sum(v) AS v", by="k", rows=3, name="threes"))
     ((stage, plan),) = stage_plans(query.checked())
     assert stage == "threes"
-    stream, _, batch = plan.partition("for each batch:")
-    assert "TransformWithState" in stream
-    assert "sum(v" in batch
+    assert (plan.count("Order "), plan.count("Exchange"), plan.count("StateStore")) == (1, 1, 0)
+    assert plan.index("sum(v") < plan.index("Unpack ") < plan.index("Order ") < plan.index(" Pack ")
 
 
 def test_a_directory_of_an_older_version_is_refused_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its state had another form: for each part its bytes and its earliest time, and nothing before them."""
+    """Spark kept the state of such a box for another operator then, and keeps the name of that beside it."""
     monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.1,))
     query = ab.Query("older")
     rows = query.source("rows", "x int, at timestamp", time="at")
     query.output("threes", rows.aggregate("count(*) AS n", rows=3, name="threes"))
-    with monkeypatch.context() as older:
-        older.setattr("anabranch.engine.ordered_frame.OrderedRows", older_rows())
-        with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
-            connection.push("rows", [{"x": 1, "at": START}])
-            assert node.wait_caught_up(HANG_S)
+    with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
+        connection.push("rows", [{"x": 1, "at": START}])
+        assert node.wait_caught_up(HANG_S)
+    make_older(tmp_path / "state")
     with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
         connection.push("rows", [{"x": 2, "at": START + timedelta(seconds=1)}])
         wait_for(node.failed_stages)
@@ -123,12 +120,10 @@ def test_a_directory_of_an_older_version_is_refused_with_a_sentence(
     assert "Run the query on a new state directory" in told
 
 
-def older_rows() -> type[OrderedRows]:
-    """What keeps rows as it was done before. Made here, so that Spark's workers get its code."""
-
-    class OlderRows(OrderedRows):
-        def _remember(self, shard: Shard, timer_ms: int | None) -> None:
-            if shard.summary is not None:
-                self._summary.update((shard.summary[8:], timer_ms))
-
-    return OlderRows
+def make_older(state: Path) -> None:
+    """Gives the operators of all checkpoints the name that they had."""
+    (metadata,) = state.glob("**/state/0/_metadata/metadata")
+    written = metadata.read_text()
+    assert '"anabranchOrder"' in written
+    metadata.write_text(written.replace('"anabranchOrder"', '"transformWithStateInPySparkExec"'))
+    metadata.with_name(f".{metadata.name}.crc").unlink(missing_ok=True)

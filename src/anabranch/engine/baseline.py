@@ -3,18 +3,19 @@
 Parquet files in, the time column as the watermark, ``foreachBatch`` and ``toArrow`` out, or Parquet files again:
 Spark's own file source in the place of inlet and journal, and nothing of ours around it. It runs in the session of the
 engine, with the same settings, so that what differs is what Anabranch adds. Knows the few diagrams that a benchmark
-needs: one Filter, Aggregate or Join between sources and each output.
+needs: one box that Spark has, too, between sources and each output.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from anabranch.columns import arrow_schema
@@ -23,7 +24,7 @@ from anabranch.engine.query import CheckpointedQuery
 from anabranch.errors import ConfigError
 from anabranch.model.header import STIME
 from anabranch.model.times import MS
-from anabranch.query.boxes import Aggregate, Arrow, Diagram, Filter, Join, Source
+from anabranch.query.boxes import Aggregate, Arrow, Dedup, Diagram, Drop, Filter, Join, Map, Session, Source, Union
 from anabranch.query.sql import quote, select_items
 
 PlainSink = Callable[[pa.Table], None]
@@ -108,41 +109,51 @@ class PlainQuery:
             case Filter():
                 source, frame = self._scan(box.input)
                 (predicate,) = box.predicates
-                kept = frame.filter(predicate)
-                return kept.select(F.col(_time(source)).alias(STIME), *map(quote, frame.columns))
-            case Aggregate():
+                return _timed(frame.filter(predicate), source)
+            case Drop(predicate=str() as predicate):
+                source, frame = self._scan(box.input)
+                return _timed(frame.filter(~F.coalesce(F.expr(predicate), F.lit(False))), source)
+            case Map():
+                source, frame = self._scan(box.input)
+                items = select_items(box.columns, frame.columns)
+                time = F.col(_time(source)).alias(STIME)
+                return frame.select(time, *[F.expr(sql).alias(name) for name, sql in items])
+            case Union():
+                scans = [self._scan(each) for each in box.inputs]
+                return reduce(DataFrame.unionAll, [_timed(frame, source) for source, frame in scans])
+            case Dedup():
+                source, frame = self._scan(box.input, delay_us=box.horizon_us)
+                return _timed(frame.dropDuplicatesWithinWatermark(list(box.by)), source)
+            case Aggregate(rows=None) | Session():
                 return self._aggregate(box)
             case Join():
                 return self._join(box)
         raise _unknown(box.name)
 
-    def _aggregate(self, box: Aggregate) -> DataFrame:
-        source, frame = self._scan(box.input, watermark=True)
-        window_us, every_us = box.time_window
-        window = F.window(_time(source), f"{window_us // MS} milliseconds", f"{every_us // MS} milliseconds")
+    def _aggregate(self, box: Aggregate | Session) -> DataFrame:
+        source, frame = self._scan(box.input, delay_us=0)
+        window = _window(box, _time(source))
         items = select_items(box.columns, [])
         grouped = frame.groupBy(window.alias("_window"), *box.by)
         sums = grouped.agg(*[F.expr(sql).alias(name) for name, sql in items])
         return sums.select(F.col("_window.end").alias(STIME), *box.by, *[name for name, _ in items])
 
     def _join(self, box: Join) -> DataFrame:
-        (left_source, left), (right_source, right) = (
-            self._scan(side, watermark=True) for side in (box.left, box.right)
-        )
+        (left_source, left), (right_source, right) = (self._scan(side, delay_us=0) for side in (box.left, box.right))
         mine, other = quote(_time(left_source)), quote(_time(right_source))
         width = f"INTERVAL '{box.within_us / 1_000_000:.6f}' SECOND"
         near = F.expr(f"{mine} > {other} - {width} AND {mine} < {other} + {width}")
         joined = left.join(right, F.expr(box.on) & near, "inner")
         return joined.select(F.greatest(mine, other).alias(STIME), *map(quote, (*left.columns, *right.columns)))
 
-    def _scan(self, arrow: Arrow, *, watermark: bool = False) -> tuple[Source, DataFrame]:
+    def _scan(self, arrow: Arrow, *, delay_us: int | None = None) -> tuple[Source, DataFrame]:
         box = self._diagram.box(arrow.box)
         if not isinstance(box, Source):
             raise _unknown(box.name)
         schema = ", ".join(f"{quote(column.name)} {column.type}" for column in box.schema)
         stream = self._session.readStream.schema(schema).option("maxFilesPerTrigger", self._files_per_batch)
         frame = stream.parquet(f"file:{self._files[box.name].absolute()}")
-        return box, frame.withWatermark(_time(box), "0 seconds") if watermark else frame
+        return box, frame if delay_us is None else frame.withWatermark(_time(box), _milliseconds(delay_us))
 
 
 class PlainSql:
@@ -182,6 +193,21 @@ class PlainSql:
         return self._query.error()
 
 
+def _timed(frame: DataFrame, source: Source) -> DataFrame:
+    return frame.select(F.col(_time(source)).alias(STIME), *map(quote, frame.columns))
+
+
+def _window(box: Aggregate | Session, time: str) -> Column:
+    if isinstance(box, Session):
+        return F.session_window(time, _milliseconds(box.gap_us))
+    window_us, every_us = box.time_window
+    return F.window(time, _milliseconds(window_us), _milliseconds(every_us))
+
+
+def _milliseconds(us: int) -> str:
+    return f"{us // MS} milliseconds"
+
+
 def _time(source: Source) -> str:
     if source.time is None:
         raise ConfigError(f"Source {source.name!r} has no time column.", remedy="Plain Spark needs one.")
@@ -190,5 +216,5 @@ def _time(source: Source) -> str:
 
 def _unknown(box: str) -> ConfigError:
     return ConfigError(
-        f"Box {box!r} has no form in plain Spark here.", remedy="Use one Filter, Aggregate or Join above sources."
+        f"Box {box!r} has no form in plain Spark here.", remedy="Use one box above sources that Spark has, too."
     )

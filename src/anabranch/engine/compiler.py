@@ -22,7 +22,7 @@ from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup, apply_wsort
 from anabranch.engine.lookups import Tables, apply_lookup
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
-from anabranch.engine.roots import Finish, Root
+from anabranch.engine.packs import as_stream
 from anabranch.engine.row_windows import count_windows, cross_section, early_sessions, early_time_windows, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
@@ -63,21 +63,12 @@ Journals = Callable[[str], DataFrame]
 
 @dataclass(frozen=True, slots=True)
 class CompiledStage:
-    """What one Spark query runs, and the data columns of each stream that comes out of it.
-
-    ``finish`` is what is still to be done with the rows of each batch, where a stream of Spark cannot do it.
-    """
+    """What one Spark query runs, and the data columns of each stream that comes out of it."""
 
     stage: Stage
     frame: DataFrame
     chains: tuple[Chain, ...]
     schemas: Mapping[str, pa.Schema]
-    finish: Finish | None = None
-
-
-def empty_batch(stream: DataFrame) -> DataFrame:
-    """What a batch of a stream looks like, without rows."""
-    return stream.sparkSession.createDataFrame([], stream.schema)
 
 
 def compile_stage(diagram: Diagram, stage: Stage, journals: Journals, tables: Tables | None = None) -> CompiledStage:
@@ -101,16 +92,10 @@ class _Compiler:
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
         root = self._build_root()
-        if root.finish is None:
-            return CompiledStage(self._stage, self._hung(root.frame, chains), chains, self._schemas(root.frame, chains))
-        finish_root = root.finish
-        with self._naming(self._root):
-            made = finish_root(empty_batch(root.frame))
-
-        def finish(batch: DataFrame) -> DataFrame:
-            return self._hung(finish_root(batch), chains)
-
-        return CompiledStage(self._stage, root.frame, chains, self._schemas(made, chains), finish)
+        frame = self._hung(root, chains)
+        return CompiledStage(
+            self._stage, frame if frame.isStreaming else as_stream(frame), chains, self._schemas(root, chains)
+        )
 
     def _scales(self, box: Summing) -> Scales:
         return floats.exact_scales(self._diagram).get(box.name, {})
@@ -148,10 +133,10 @@ class _Compiler:
         with self._naming(last):
             return arrow_schema((field.name, field.dataType.simpleString()) for field in fields)
 
-    def _build_root(self) -> Root:
+    def _build_root(self) -> DataFrame:
         box = self._root
         if not self._waits:
-            return Root(self._arrow(Arrow(self._stage.root, self._stage.port)))
+            return self._arrow(Arrow(self._stage.root, self._stage.port))
         with self._naming(box):
             match box:
                 case Aggregate(rows=int()):
@@ -159,13 +144,13 @@ class _Compiler:
                 case Aggregate(emit_rows=int()):
                     return early_time_windows(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Aggregate():
-                    return Root(apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box)))
+                    return apply_aggregate(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Join():
-                    return Root(apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                    return apply_join(self._arrow(box.left), self._arrow(box.right), box, self._origins)
                 case Session(emit_rows=int()):
                     return early_sessions(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Session():
-                    return Root(apply_session(self._arrow(box.input), box, self._origins, self._scales(box)))
+                    return apply_session(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Tumble():
                     return tumble(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Slide():
@@ -173,13 +158,13 @@ class _Compiler:
                 case XSection():
                     return cross_section(self._arrow(box.input), box, self._origins, self._scales(box))
                 case Latest():
-                    return Root(apply_latest(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                    return apply_latest(self._arrow(box.left), self._arrow(box.right), box, self._origins)
                 case Resample():
-                    return Root(apply_resample(self._arrow(box.left), self._arrow(box.right), box, self._origins))
+                    return apply_resample(self._arrow(box.left), self._arrow(box.right), box, self._origins)
                 case Dedup():
-                    return Root(apply_dedup(self._arrow(box.input), box))
+                    return apply_dedup(self._arrow(box.input), box)
                 case WSort():
-                    return Root(apply_wsort(self._arrow(box.input), box, self._stage.port))
+                    return apply_wsort(self._arrow(box.input), box, self._stage.port)
                 case Source() | Filter() | Map() | Python() | Drop() | Lookup() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:

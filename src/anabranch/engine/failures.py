@@ -35,8 +35,6 @@ _MISSING: Final[Mapping[str, str]] = {
     "No module named 'anabranch'": (
         "Install anabranch, with all it needs, in the Python of the executors, in the same version as here."
     ),
-    "TransformWithStateInPySpark driver worker exited": "Install protobuf 6.33.5 or later: pip install anabranch does.",
-    "No module named 'google'": "Install protobuf 6.33.5 or later in the Python of the executors.",
     "PYTHON_VERSION_MISMATCH": "Give the executors the same minor version of Python as the node.",
     "Cannot run program": (
         "Executors run the Python that PYSPARK_PYTHON names to the node: it must be at that path on every machine."
@@ -47,9 +45,18 @@ _MISSING: Final[Mapping[str, str]] = {
 }
 """What an executor says when its machine is not prepared, and what to do."""
 
+_OTHER_OPERATOR: Final = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA"
+"""Spark's word for state that another operator has written. A state directory is of one query: only the version that
+made the plan can be another."""
+
+_OLDER: Final = "The state of this box was written by an older version of Anabranch, in a form that is not read now."
+_OTHER_DIRECTORY: Final = "Run the query on a new state directory, or with the version that wrote this one."
+
 
 def remedy(cause: str) -> str:
-    """What to do about the cause of a failure, if it lies with the executors."""
+    """What to do about the cause of a failure, if it lies with the executors or in what is kept."""
+    if _OTHER_OPERATOR in cause:
+        return _OTHER_DIRECTORY
     return next((remedy for said, remedy in _MISSING.items() if said in cause), "")
 
 
@@ -115,6 +122,8 @@ def refuse_if_gone() -> None:
 
 def in_short(text: str, limit: int = 600) -> str:
     """The message of a Spark error without its Java, and without the way that Python took to it."""
+    if _OTHER_OPERATOR in text:
+        return _OLDER
     text = _TRACEBACK.sub("", text)
     before_java = text.split("\n\tat ")[0].split("JVM stacktrace:")[0].split(" SQLSTATE")[0]
     before_java = before_java.split(" If necessary set ")[0]  # Spark's advice to change a setting that we require

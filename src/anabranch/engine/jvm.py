@@ -45,13 +45,8 @@ _NOISE: Final = (
     "Setting default log level to",
     "To adjust logging level use",
     "NOTE: SPARK_LOCAL_DIRS",
-    "Starting Streaming TransformWithStateInPandas Python worker",
-    "Streaming TransformWithStateInPandas Python worker finish init",
-    "Streaming TransformWithStateInPandas Python worker received parameters",
-    "Streaming TransformWithStateInPandas Python worker Starting execution",
-    "Streaming TransformWithStateInPandas Python worker Completed execution",
 )
-"""What every start says, of Spark and of an Aggregate that counts."""
+"""What every start of Spark says."""
 
 _GONE_READER: Final = re.compile(r"Traceback \(most recent call last\):\n(?:  .*\n)*BrokenPipeError.*\n?")
 """What a Python worker says when Spark no longer wants its answer: after a minute without work, or at a stop."""

@@ -8,15 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from anabranch.engine.hashing import TypedColumn, identity_hash
 from anabranch.engine.ordered import OrderedBox
-from anabranch.engine.packing import EARLIEST, GROUP, PACKED, ROWS, SHARD, pack, unpack
-from anabranch.engine.shards import MADE, OrderedRows
-from anabranch.engine.watermark import as_event_time, shifted
-from anabranch.limits import WINDOW_SHARDS
+from anabranch.engine.packing import GROUP
+from anabranch.engine.packs import order, pack, unpack
 from anabranch.query.sql import quote
 
 
@@ -28,17 +25,14 @@ def in_order(
     made: StructType,
     *,
     without: Sequence[str] = (),
+    together: Sequence[str] | None = None,
 ) -> DataFrame:
     """What a box called ``name`` makes of the frame's rows, each group by itself; ``made`` has the columns of that.
 
-    Columns ``without`` which it can do are there for the group alone.
+    Columns ``without`` which it can do are there for the group alone. ``together`` are columns of the result that tell
+    its groups apart, where it has them: what they group next need not be shuffled. The result is not a stream but the
+    rows of one batch (``packs.as_stream``).
     """
     hashes = [identity_hash(kind, name, group).alias(kind) for kind in GROUP]
     rows = frame.select(*hashes, *[quote(column) for column in frame.columns if column not in without])
-    sharded = rows.select(F.pmod(GROUP[0], F.lit(WINDOW_SHARDS)).cast("int").alias(SHARD), "*")
-    packed = sharded.mapInArrow(pack, PACKED)
-    timed = as_event_time(packed, shifted(F.col(EARLIEST)), EARLIEST).select(SHARD, EARLIEST, ROWS)
-    worked = timed.groupBy(SHARD).transformWithStateInPandas(
-        OrderedRows(box), MADE, outputMode="append", timeMode="EventTime"
-    )
-    return worked.mapInArrow(unpack, made)
+    return unpack(order(pack(rows), box), made, together)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from anabranch.columns import arrow_schema
-from anabranch.engine.compiler import CompiledStage, compile_stage, empty_batch
+from anabranch.engine.compiler import CompiledStage, compile_stage
 from anabranch.engine.connector import NOWHERE
 from anabranch.engine.run import journal_frame
 from anabranch.engine.session import SparkSettings, open_session
@@ -61,13 +61,7 @@ def _compiled(
 
 
 def plan_text(compiled: CompiledStage) -> str:
-    """The physical plan of a stage, as Spark prints it, and of what is done with its batches, if anything is."""
-    stream = _explained(compiled.frame)
-    if compiled.finish is None:
-        return stream
-    return f"{stream}\nfor each batch:\n{_explained(compiled.finish(empty_batch(compiled.frame)))}"
-
-
-def _explained(frame: DataFrame) -> str:
+    """The physical plan of a stage, as Spark prints it."""
+    frame = compiled.frame
     jvm: Any = frame.sparkSession._jvm
     return str(jvm.PythonSQLUtils.explainString(frame._jdf.queryExecution(), "simple")).strip() + "\n"

@@ -3,8 +3,8 @@
 Spark has no such windows, so a stateful processor in Python (``ordered``) waits for the punctuation, counts in
 canonical order, and puts out the rows of full windows. What is computed over a window is SQL like that of any other
 Aggregate, and only Spark computes it exactly as it does: but a stream of Spark cannot aggregate the rows of a batch
-without state and watermark. All rows of a window come out in one batch, so the batch is aggregated when it is there,
-as a plain DataFrame.
+without state and watermark. All rows of a window come out in one batch, and to Spark they are that batch and no stream
+(``packs``): it aggregates them as it would a table.
 
 Floating-point sums follow the same rule as in windows of time. The rows of a window leave the processor in canonical
 order, and Spark happens to add them in that order while its memory suffices. But it promises no order to an aggregate,
@@ -13,7 +13,7 @@ and one that spills adds in pieces; so what something decides by is computed exa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,7 +36,6 @@ from anabranch.engine.exact import Scales, aggregate_columns
 from anabranch.engine.hashing import TypedColumn, identity_hash, identity_parts, typed
 from anabranch.engine.ordered_frame import in_order
 from anabranch.engine.parting import PartedWindows, Runs, SessionWindows, TimedCountWindows, TimeWindows
-from anabranch.engine.roots import Root
 from anabranch.engine.stateless import ROW_HEADER
 from anabranch.engine.windows import spelled
 from anabranch.model.header import ORIGIN, STIME, TID
@@ -50,52 +49,53 @@ _LAST: Final = "_last"
 _CLOSES: Final = StructField(CLOSES, TimestampType())
 
 
-def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
     """Windows of a number of tuples of a group."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     parts = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
     if box.timeout_us is not None or box.emit_rows is not None:
         made = _parted(rows, box, group, TimedCountWindows(box.count_window[0], box.timeout_us, box.emit_rows))
         windows = _ended("count", parts, box, origins, group)
     else:
-        made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows))
+        made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows), together=keys)
         number = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
         windows = _Windows(kind="count", number=number, parts=parts, stime=F.col(f"{_LAST}.{STIME}"))
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> Root:
+def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> DataFrame:
     """Runs of equal values among all tuples, so there is only one shard."""
     rows = _rows(frame, box)
     value = typed(frame, spelled(frame, box.by))
     hashed = rows.select(*[identity_hash(kind, box.name, value).alias(kind) for kind in VALUE], "*")
-    made = in_order(hashed, box.name, [], Runs(box.timeout_us, box.emit_rows), _made(rows, _CLOSES))
+    made = in_order(hashed, box.name, [], Runs(box.timeout_us, box.emit_rows), _made(rows, _CLOSES), together=())
     windows = _ended("tumble", [*value, *identity_parts(origins, f"{_FIRST}.")], box, origins, value)
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def early_time_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> Root:
+def early_time_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Scales) -> DataFrame:
     """Windows of time that have results before they end, by the order of their tuples."""
     rows = _rows(frame, box)
     group = typed(frame, spelled(frame, box.by))
     made = _parted(rows, box, group, TimeWindows(box.time_window[0], box.emit_rows))
     start, end = F.unix_micros(CLOSES) - F.lit(box.time_window[0]), F.unix_micros(CLOSES)
     windows = _ended("window", [*group, ("bigint", start), ("bigint", end)], box, origins, group)
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def early_sessions(frame: DataFrame, box: Session, origins: Origins, scales: Scales) -> Root:
+def early_sessions(frame: DataFrame, box: Session, origins: Origins, scales: Scales) -> DataFrame:
     """Sessions that have results before they end."""
     rows = _rows(frame, box)
     group = typed(frame, spelled(frame, box.by))
     made = _parted(rows, box, group, SessionWindows(box.gap_us, box.emit_rows))
     windows = _ended("session", [*group, *identity_parts(origins, f"{_FIRST}.")], box, origins, group)
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
 def _parted(rows: DataFrame, box: Summing, group: Sequence[TypedColumn], windows: PartedWindows) -> DataFrame:
-    return in_order(rows, box.name, group, windows, _made(rows, _CLOSES))
+    return in_order(rows, box.name, group, windows, _made(rows, _CLOSES), together=spelled(rows, box.by))
 
 
 def _ended(
@@ -114,13 +114,14 @@ def _ended(
     )
 
 
-def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Root:
+def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> DataFrame:
     """The last tuples of a group, or those of the last while, for a tuple or at a moment."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     slides = Slides(box.rows, box.window_us, box.step, box.every_us)
     numbered = rows.select(F.lit(0).cast("bigint").alias(NUMBER), "*")
-    made = in_order(numbered, box.name, group, slides, _made(rows))
+    made = in_order(numbered, box.name, group, slides, _made(rows), together=keys)
     last = f"{_LAST}.{STIME}"
     if box.every_us is None:
         parts, stime = identity_parts(origins, f"{_LAST}."), F.col(last)
@@ -128,16 +129,17 @@ def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Roo
         moment = F.expr(f"(unix_micros({last}) div {box.every_us} + 1) * {box.every_us}")
         parts, stime = [*group, ("bigint", moment)], F.timestamp_micros(moment)
     windows = _Windows(kind="slide", number=F.explode(F.sequence(FROM, TO)), parts=parts, stime=stime)
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
-def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Scales) -> Root:
+def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Scales) -> DataFrame:
     """All live groups at regular moments. What stands for a result itself is left out by every aggregate."""
     rows = _rows(frame, box)
-    group = typed(frame, spelled(frame, box.by))
+    keys = spelled(frame, box.by)
+    group = typed(frame, keys)
     sections = CrossSections(box.window_us, box.every_us, box.expire_us)
     schema = StructType().add(MOMENT, TimestampType())
-    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields))
+    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields), together=keys)
     windows = _Windows(
         kind="xsection",
         number=F.explode(F.sequence(FROM, TO)),
@@ -146,7 +148,7 @@ def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Sca
         others=(F.max(MOMENT).alias(MOMENT),),
         only=f"{MOMENT} IS NULL",
     )
-    return Root(made, _summing(made, box, origins, scales, windows))
+    return _summed(made, box, origins, scales, windows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,14 +167,8 @@ class _Windows:
     """The identity of a result before the end of its window."""
 
 
-def _summing(
-    rows: DataFrame, box: Summing, origins: Origins, scales: Scales, windows: _Windows
-) -> Callable[[DataFrame], DataFrame]:
-    """Makes one tuple per window of the rows of one batch. ``rows`` has the columns of such a batch.
-
-    The columns of the result are made here, once: each is several trips to the JVM, and a batch should not wait for
-    them.
-    """
+def _summed(rows: DataFrame, box: Summing, origins: Origins, scales: Scales, windows: _Windows) -> DataFrame:
+    """One tuple per window, of the rows of one batch."""
     keys = [F.col(quote(name)) for name in spelled(rows, box.by)]
     items = aggregate_columns(rows, box, scales, only=windows.only)
     identity = F.struct(*ROW_HEADER)
@@ -183,11 +179,7 @@ def _summing(
         tid = F.when(F.col(CLOSES).isNull(), windows.early).otherwise(tid)
     header = (windows.stime.alias(STIME), F.lit(origins.code(box.name)).alias(ORIGIN), tid.alias(TID))
     columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
-
-    def summaries(batch: DataFrame) -> DataFrame:
-        return batch.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
-
-    return summaries
+    return rows.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
 
 
 def _rows(frame: DataFrame, box: Summing) -> DataFrame:

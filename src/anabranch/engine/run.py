@@ -5,8 +5,7 @@ socket by which it reads journals. Here the batch becomes Arrow tables, one per 
 the ranges it read and the watermark it ran with; when the sink returns, the batch is durable and Spark may commit it.
 What the sink does is the node's business.
 
-No Python runs in a batch. Only a stage whose windows are summed up when the batch is there has Spark call back for
-that, and its rows then take the same way.
+No Python runs in a batch, but in Spark's workers, for boxes that work in order and functions of users.
 """
 
 from __future__ import annotations
@@ -177,10 +176,7 @@ class StageRun:
         spark_checkpoint.roll_back(self._checkpoint, logged)
         with told_in_short(f"start stage {self.compiled.stage.name}"):
             self._tables.keep()
-            if self.compiled.finish is None:
-                self._query.start_into(self.compiled.frame, SINK, self._log_options())
-            else:
-                self._query.start(self.compiled.frame, self._finish)
+            self._query.start_into(self.compiled.frame, SINK, self._log_options())
 
     def has_open_batch(self) -> bool:
         """Whether a batch is under way that Spark has not committed."""
@@ -252,13 +248,6 @@ class StageRun:
 
     def _log_options(self) -> dict[str, str]:
         return {**self._journals.options(), "stage": self._stage, "life": str(self._life)}
-
-    def _finish(self, frame: DataFrame, batch_id: int) -> None:
-        """What a stream of Spark cannot do with the rows of a batch, and their way to the node."""
-        assert self.compiled.finish is not None
-        batch = {"batch": str(batch_id), "query": spark_checkpoint.lineage(self._checkpoint)}
-        made = self.compiled.finish(frame)  # one action: it runs the whole batch, state and all, also when it is empty
-        made.write.format(SINK).options(**self._log_options(), **batch).mode("append").save()
 
     def _check_plan(self) -> None:
         """Spark is silent when a filter slips below a watermark, and that would cost rows."""

@@ -23,7 +23,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from anabranch import limits
-from anabranch.engine import archive, connector, jvm, workers
+from anabranch.engine import archive, connector, jvm, packs, workers
 from anabranch.errors import ConfigError, EngineError
 
 REQUIRED: Final[Mapping[str, str]] = {
@@ -193,6 +193,7 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
     _share_environment_safely(session)
     _let_accumulators_end(session)
     _send_settings_cheaply(session)
+    packs.install(session)
     return session
 
 

@@ -1,39 +1,45 @@
 """What a box that depends on order keeps between batches: shards of its groups, and the parts of a shard.
 
-A shard is a share of the groups, a key of Spark's state. What it keeps is rows: those that the punctuation has not
-reached, and those that the box wants to see again. A box has no other state, so nothing is left of a group of which no
-rows are kept.
+A shard is a share of the groups: that of one partition of Spark's state. What it keeps is rows: those that the
+punctuation has not reached, and those that the box wants to see again. A box has no other state, so nothing is left of
+a group of which no rows are kept.
 
-Each access to state is a trip over a socket, and a value is written as a whole. So the rows of a shard are divided by
-group into parts of a bounded size, more of them as there are more rows: a batch reads and writes only those parts that
-have new rows, or something to do at this watermark. A summary tells which these are.
+A value of the state is read and written as a whole. So the rows of a shard are divided by group into parts of a bounded
+size, more of them as there are more rows: a batch reads and writes only those parts that have new rows, or something to
+do at this watermark. A summary says which these are. The state itself is read and written in the JVM
+(``jvm/anabranch/Visit.java``): it sends a worker the summary, the new rows and these parts, and keeps what comes back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterator
+from enum import IntEnum
+from typing import Final, Protocol
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
-from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
-from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, MapState, TimerValues
-from pyspark.sql.types import BinaryType, IntegerType, LongType, StructType
 
 from anabranch.engine.ordered import NEVER, OrderedBox, work_off
-from anabranch.engine.packing import GROUP, ROWS, decode, encode, numbers
-from anabranch.errors import StateError
+from anabranch.engine.packing import GROUP, decode, encode, numbers
 from anabranch.limits import SEGMENT_ROWS, WINDOW_PART_BYTES, WINDOW_PARTS
 from anabranch.model.times import MS
 
-MADE: Final = f"{ROWS} binary"
-"""What comes out: packed rows."""
+RETURNED: Final = "kind int, part int, value binary"
+"""What a worker answers with: packed rows that the box made, and what is to be kept; NULL of what is no more."""
 
-_SUMMARY: Final = StructType().add("summary", BinaryType()).add("timer_ms", LongType())
-_PART: Final = StructType().add("part", IntegerType())
-_PART_ROWS: Final = StructType().add("rows", BinaryType())
-"""As types, not as text: that would be sent to the JVM to be read, by every task."""
+_MADE: Final = 0
+_KEPT: Final = 1
+_SUMMARY: Final = -1
+"""The summary, among the parts."""
+
+
+class _Sent(IntEnum):
+    """What the rows are that a worker gets. The summary is the first; its value is NULL if there is none."""
+
+    SUMMARY = 0
+    ROWS = 1
+    PART = 2
+
 
 _SHRINK: Final = 8
 """Parts are put together when they could be so many times larger: far from where they are divided."""
@@ -55,31 +61,24 @@ class Shard:
     def __init__(self, store: PartStore, summary: bytes | None, box: OrderedBox) -> None:
         self._store = store
         self._box = box
-        read = np.array([0, 0, NEVER]) if summary is None else np.frombuffer(summary, np.int64)
-        if len(read) % 2 == 0:
-            raise StateError(
-                "The state of this box was written by an older version of Anabranch, in a form that is not read now.",
-                remedy="Run the query on a new state directory, or with the version that wrote this one.",
-            )
+        read = np.array([0, 1, 0, NEVER]) if summary is None else np.frombuffer(summary, np.int64)
         self._since_us = int(read[0])
         """The watermark of the last visit: all rows below it have been handed to the box."""
-        self._bytes, self._wakes = read[1:].reshape(2, -1).copy()
+        self._wanted = int(read[1])
+        """How many parts there should be. If there are not, all of them are at hand."""
+        self._bytes, self._wakes = read[2:].reshape(2, -1).copy()
         """Per part, its bytes, and the smallest watermark at which there is something to do."""
 
     @property
     def summary(self) -> bytes | None:
         if not self._bytes.any():
             return None
-        return np.concatenate([[self._since_us], self._bytes, self._wakes]).tobytes()
-
-    @property
-    def wake_us(self) -> int | None:
-        """The smallest watermark at which there is anything to do without new rows."""
-        earliest = int(self._wakes.min())
-        return None if earliest == NEVER else earliest
+        return np.concatenate([[self._since_us, self._wanted], self._bytes, self._wakes]).tobytes()
 
     def visit(self, new: list[pa.RecordBatch], watermark_us: int) -> list[pa.RecordBatch]:
         """Takes new rows, and gives what the box makes of those below the watermark."""
+        if self._wanted != len(self._bytes):
+            self._divide()
         divided = self._divided(pa.concat_batches(new)) if new else {}
         due = np.flatnonzero(self._wakes <= watermark_us)
         made = []
@@ -89,7 +88,7 @@ class Shard:
             self._keep(part, left, wake_us)
             made.append(out)
         self._since_us = watermark_us  # also of parts that had nothing to do: no row of theirs waits below it
-        self._fit()
+        self._wanted = self._fitting()
         return made
 
     def _divided(self, rows: pa.RecordBatch) -> dict[int, tuple[pa.RecordBatch]]:
@@ -121,95 +120,75 @@ class Shard:
         self._bytes[part] = 0
         self._wakes[part] = NEVER
 
-    def _fit(self) -> None:
-        """Divides the rows into more parts, or fewer, when there are many more of them, or many less.
-
-        When a part of them has something to do is not known then, but not before any of them had.
-        """
-        before, held, wake_us = len(self._bytes), int(self._bytes.sum()), int(self._wakes.min())
-        count = before
+    def _fitting(self) -> int:
+        """More parts when there are many more rows, and fewer when there are many less."""
+        count, held = len(self._bytes), int(self._bytes.sum())
         while held > count * WINDOW_PART_BYTES and count < WINDOW_PARTS:
             count *= 2
         while count > 1 and held * _SHRINK < count * WINDOW_PART_BYTES:
             count //= 2
-        if count == before:
-            return
+        return count
+
+    def _divide(self) -> None:
+        """Divides the rows into as many parts as there should be.
+
+        When a part of them has something to do is not known then, but not before any of them had.
+        """
+        before, wake_us = len(self._bytes), int(self._wakes.min())
         kept = [rows for part in range(before) for rows in self._kept(part)]
         for part in range(before):
             self._drop(part)
-        self._bytes, self._wakes = np.zeros(count, np.int64), np.full(count, NEVER)
+        self._bytes, self._wakes = np.zeros(self._wanted, np.int64), np.full(self._wanted, NEVER)
         for part, (rows,) in self._divided(pa.concat_batches(kept)).items() if kept else ():
             self._keep(part, rows, wake_us)
 
 
-class OrderedRows(StatefulProcessor):
-    """Spark's side of it: one shard at a time, visited when it has new rows or the watermark gives it something to do.
+def visitor(box: OrderedBox) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """What Spark's workers run in a batch for a shard with something to do: from rows ``SENT`` to rows ``RETURNED``."""
 
-    In a batch Spark calls it with new rows first, and then for the timers that the watermark has passed.
-    """
+    def visit(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        kinds, parts, watermarks_ms, values = zip(*(row for batch in batches for row in _rows(batch)), strict=True)
+        new = [decode(value) for kind, value in zip(kinds, values, strict=True) if kind == _Sent.ROWS]
+        store = _Parts({p: v for k, p, v in zip(kinds, parts, values, strict=True) if k == _Sent.PART})
+        shard = Shard(store, values[0], box)
+        made = shard.visit(new, watermarks_ms[0] * MS)
+        yield from _returned(made)
+        yield _batch(
+            [_KEPT] * (len(store.changed) + 1), [*store.changed, _SUMMARY], [*store.changed.values(), shard.summary]
+        )
 
-    def __init__(self, box: OrderedBox) -> None:
-        self._box = box
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._handle = handle
-        self._summary = handle.getValueState("summary", _SUMMARY)
-        self._rows = handle.getMapState("rows", _PART, _PART_ROWS)
-        self._visited: dict[Any, int] = {}
-        """The watermark at which a shard was visited with its new rows."""
-
-    def handleInputRows(
-        self, key: Any, rows: Iterator[pd.DataFrame], timerValues: TimerValues
-    ) -> Iterator[pd.DataFrame]:
-        packed = [decode(value) for frame in rows for value in frame.iloc[:, -1]]
-        watermark_ms = self._visited[key] = timerValues.getCurrentWatermarkInMs()
-        return self._visit(packed, watermark_ms)
-
-    def handleExpiredTimer(
-        self, key: Any, timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo
-    ) -> Iterator[pd.DataFrame]:
-        watermark_ms = timerValues.getCurrentWatermarkInMs()
-        if self._visited.get(key) == watermark_ms:  # just before, in the same batch: there is nothing left to do
-            return iter(())
-        return self._visit([], watermark_ms)
-
-    def close(self) -> None:
-        pass
-
-    def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        summary, timer_ms = self._summary.get() or (None, None)
-        shard = Shard(_SparkParts(self._rows), summary, self._box)
-        made = shard.visit(new, watermark_ms * MS)
-        self._remember(shard, timer_ms)
-        rows = pa.concat_batches(made) if made else ()
-        for start in range(0, len(rows), SEGMENT_ROWS):
-            yield pd.DataFrame({ROWS: [encode(rows[start : start + SEGMENT_ROWS])]})
-
-    def _remember(self, shard: Shard, timer_ms: int | None) -> None:
-        """Keeps the summary, and asks to be woken at the watermark at which there is something to do."""
-        summary = shard.summary
-        if summary is None:
-            self._summary.clear()
-            return
-        if shard.wake_us is not None:
-            wanted = -(-shard.wake_us // MS)  # Spark wakes it when the watermark is there, not only when past it
-            if wanted != timer_ms:
-                self._handle.registerTimer(wanted)
-                timer_ms = wanted
-        self._summary.update((summary, timer_ms))
+    return visit
 
 
-class _SparkParts:
-    def __init__(self, rows: MapState) -> None:
-        self._rows = rows
+def _rows(batch: pa.RecordBatch) -> Iterator[tuple[int, int, int, pa.Buffer | None]]:
+    kinds, parts, watermarks_ms = (batch.column(number).to_pylist() for number in range(3))
+    return zip(kinds, parts, watermarks_ms, (value.as_buffer() for value in batch.column(3)), strict=True)
+
+
+def _returned(made: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    rows = pa.concat_batches(made) if made else ()
+    for start in range(0, len(rows), SEGMENT_ROWS):
+        yield _batch([_MADE], [0], [encode(rows[start : start + SEGMENT_ROWS])])
+
+
+def _batch(kinds: list[int], parts: list[int], values: list[bytes | None]) -> pa.RecordBatch:
+    columns = [pa.array(kinds, pa.int32()), pa.array(parts, pa.int32()), pa.array(values, pa.binary())]
+    return pa.record_batch(columns, names=["kind", "part", "value"])
+
+
+class _Parts:
+    """The parts that were sent, and what became of them: None for those that are no more."""
+
+    def __init__(self, sent: dict[int, bytes]) -> None:
+        self._sent = sent
+        self.changed: dict[int, bytes | None] = {}
 
     def get(self, part: int) -> bytes:
-        found = self._rows.getValue((part,))
-        assert found is not None
-        return bytes(found[0])
+        kept = self.changed.get(part)
+        return self._sent[part] if kept is None else kept
 
     def put(self, part: int, rows: bytes) -> None:
-        self._rows.updateValue((part,), (rows,))
+        self.changed[part] = rows
 
     def remove(self, part: int) -> None:
-        self._rows.removeKey((part,))
+        self.changed[part] = None

@@ -21,7 +21,7 @@ from anabranch.engine.counting import (
     Slides,
 )
 from anabranch.engine.ordered import work_off
-from anabranch.engine.packing import EARLIEST, GROUP, ROWS, SHARD, decode, encode, pack
+from anabranch.engine.packing import GROUP, decode, encode
 from anabranch.engine.parting import Runs, TimedCountWindows
 from anabranch.model.header import ORIGIN, STIME, TID
 
@@ -120,19 +120,6 @@ def test_rows_at_the_watermark_wait() -> None:
     made, kept = put_into_windows(batch([(1, 1, 10, 0, 1, None), (1, 1, 9, 0, 1, None)]), 10, 1, 1)
     assert [row[0] for row in rows_in(made)] == [9]
     assert kept.column(STIME).cast(pa.int64()).to_pylist() == [10]
-
-
-def test_rows_are_packed_by_shard_with_the_earliest_time() -> None:
-    rows = batch([(1, 1, time, 0, time, None) for time in (7, 3, 9, 1)])
-    shards = pa.array([2, 0, 2, 0], pa.int32())
-    (packed,) = pack(iter([rows.add_column(0, SHARD, shards), rows.add_column(0, SHARD, shards)[:0]]))
-    assert packed.schema.types == [pa.int32(), TIME, pa.binary()]
-    assert packed.column(SHARD).to_pylist() == [0, 2]
-    assert packed.column(EARLIEST).cast(pa.int64()).to_pylist() == [1, 7]
-    assert [list(rows_in(decode(value.as_py()))) for value in packed.column(ROWS)] == [
-        [(3, 0, 3, None), (1, 0, 1, None)],
-        [(7, 0, 7, None), (9, 0, 9, None)],
-    ]
 
 
 def test_packing_changes_no_value_and_no_type() -> None:

@@ -34,12 +34,6 @@ def test_each_line_is_read_once_and_noise_never(messages: Path) -> None:
         assert jvm.new_messages() == ["again"]
 
 
-def test_the_start_of_a_stateful_processor_is_no_news(messages: Path) -> None:
-    name = "Streaming TransformWithStateInPandas Python worker"
-    messages.write_text(f"Starting {name}.\n\n{name} finish init stage.\n\n{name} failed: x\n\n")
-    assert jvm.new_messages() == [f"{name} failed: x"]
-
-
 def test_a_worker_whose_reader_has_gone_is_no_news(messages: Path) -> None:
     gone = 'Traceback (most recent call last):\n  File "daemon.py", line 264, in manager\nBrokenPipeError: [Errno 32]\n'
     other = 'Traceback (most recent call last):\n  File "x.py", line 1, in y\nValueError: z\n'

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, TimerValues
-from pyspark.sql.streaming.tws_tester import TwsTester
 
 from anabranch.engine import shards
 from anabranch.engine.counting import FROM, TO, CountWindows
-from anabranch.engine.packing import ROWS, decode, encode
-from anabranch.engine.shards import OrderedRows, Shard
-from anabranch.errors import StateError
+from anabranch.engine.ordered import NEVER
+from anabranch.engine.packing import decode, encode
+from anabranch.engine.shards import Shard, visitor
 from anabranch.model.header import STIME
 from tests.unit.engine.test_counting import Row, batch, put_into_windows, rows_in, rows_of_groups
 
@@ -59,8 +56,9 @@ class Kept:
     @property
     def waits_for_us(self) -> int | None:
         """The time of the earliest row that waits."""
-        wake_us = Shard(self.parts, self.summary, self.box).wake_us
-        return None if wake_us is None else wake_us - 1
+        numbers = [] if self.summary is None else np.frombuffer(self.summary, np.int64)[2:].reshape(2, -1)[1].tolist()
+        earliest = min(numbers, default=NEVER)
+        return None if earliest == NEVER else earliest - 1
 
 
 def numbered(made: pa.RecordBatch) -> Iterator[tuple[int, ...]]:
@@ -98,8 +96,10 @@ def test_the_parts_make_no_difference(rows: list[Row], size: int, every: int, cu
 def test_more_rows_are_divided_into_more_parts_and_fewer_are_put_together() -> None:
     shard = Kept(2, 2)
     shard.visit([row(group, 1) for group in range(200)], 10)
-    assert sorted(shard.parts.held) == list(range(8)), "and no more than the limit says"
+    shard.visit([], 10)
+    assert sorted(shard.parts.held) == list(range(8)), "at the next visit, and no more than the limit says"
     shard.visit([row(group, 11) for group in range(1, 200)], 20)
+    shard.visit([], 20)
     assert sorted(shard.parts.held) == [0]
     shard.visit([row(0, 21)], 30)
     assert (shard.parts.held, shard.summary) == ({}, None)
@@ -109,6 +109,7 @@ def test_more_rows_are_divided_into_more_parts_and_fewer_are_put_together() -> N
 def test_only_parts_with_news_are_touched() -> None:
     shard = Kept(3, 3)
     shard.visit([row(group, 1) for group in range(200)], 10)
+    shard.visit([], 10)
     shard.parts.asked.clear()
     shard.visit([row(5, 50)], 10)
     assert shard.parts.asked == ["get 5", "put 5"]
@@ -128,30 +129,48 @@ def test_a_small_shard_is_one_part_and_one_trip_each_way() -> None:
     assert shard.parts.asked == ["put 0", "get 0", "put 0"]
 
 
-class Visited(OrderedRows):
-    """Tells how often it goes to its state."""
-
-    visits = 0
-
-    def _visit(self, new: list[pa.RecordBatch], watermark_ms: int) -> Iterator[pd.DataFrame]:
-        self.visits += 1
-        return super()._visit(new, watermark_ms)
-
-
-def test_a_timer_has_nothing_to_do_where_new_rows_came_in_the_same_batch() -> None:
-    processor = Visited(CountWindows(2, 2))
-    spark = TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: 99)
-    spark.setWatermark(5)
-    spark.testInPandas(0, pd.DataFrame({ROWS: [encode(batch([row(7, 8_000), row(7, 12_000)]))]}))
-    timer = ((0,), TimerValues(0, 5), ExpiredTimerInfo(5))
-    assert (list(processor.handleExpiredTimer(*timer)), processor.visits) == ([], 1)
-    made = [time for value in spark.setWatermark(20)[ROWS] for _, _, time, *_ in numbered(decode(value))]
-    assert (made, processor.visits) == ([8_000, 12_000], 2), "in a later batch it wakes the rows that waited"
+def sent(summary: bytes | None, rows: list[Row], parts: dict[int, bytes], watermark_ms: int) -> list[pa.RecordBatch]:
+    """What the JVM sends, in two pieces."""
+    new = [(1, 0, encode(batch(rows)))] if rows else []
+    entries = [(0, 0, summary), *new, *[(2, part, value) for part, value in parts.items()]]
+    kinds, numbers, values = zip(*entries, strict=True)
+    columns = [pa.array(kinds, pa.int32()), pa.array(numbers, pa.int32())]
+    columns += [pa.array([watermark_ms] * len(entries), pa.int64()), pa.array(values, pa.binary())]
+    whole = pa.record_batch(columns, names=["kind", "part", "watermark", "value"])
+    return [whole[:1], whole[1:]]
 
 
-def test_what_an_older_version_wrote_is_refused_with_a_sentence() -> None:
-    """It had the bytes and the earliest time of each part, and no watermark before them."""
-    older = np.stack([np.array([100]), np.array([7])]).tobytes()
-    with pytest.raises(StateError, match="written by an older version of Anabranch") as told:
-        Shard(Parts(), older, CountWindows(3, 3))
-    assert "new state directory" in told.value.remedy
+def returned(batches: Iterator[pa.RecordBatch]) -> tuple[list[int], dict[int, bytes | None]]:
+    """The times of the rows that were made, and what is to be kept."""
+    made, kept = [], {}
+    for each in batches:
+        for kind, part, value in zip(*(column.to_pylist() for column in each.columns), strict=True):
+            if kind == 0:
+                made += [time for time, *_ in numbered(decode(value))]
+            else:
+                kept[part] = value
+    return made, kept
+
+
+def test_a_worker_gets_what_is_kept_and_returns_what_is_to_be_kept() -> None:
+    visit = visitor(CountWindows(2, 2))
+    made, kept = returned(visit(iter(sent(None, [row(7, 8_000), row(7, 12_000)], {}, 5))))
+    assert (made, sorted(kept)) == ([], [-1, 0]), "the punctuation has not passed them"
+    summary, part = kept[-1], kept[0]
+    assert summary is not None
+    assert part is not None
+    assert np.frombuffer(summary, np.int64).tolist() == [5_000, 1, len(part), 8_001]
+    made, kept = returned(visit(iter(sent(summary, [], {0: part}, 20))))
+    assert (made, kept) == ([8_000, 12_000], {-1: None, 0: None}), "and nothing is left"
+
+
+@pytest.mark.usefixtures("tiny_parts")
+def test_a_summary_says_how_many_parts_there_shall_be_and_gets_all_of_them_then() -> None:
+    visit = visitor(CountWindows(3, 3))
+    _, first = returned(visit(iter(sent(None, [row(group, 1) for group in range(200)], {}, 10))))
+    summary = first.pop(-1)
+    assert summary is not None
+    assert (sorted(first), np.frombuffer(summary, np.int64)[1]) == ([0], 8)
+    parts = {part: value for part, value in first.items() if value is not None}
+    _, second = returned(visit(iter(sent(summary, [row(5, 11)], parts, 20))))
+    assert sorted(second) == [-1, *range(8)]
