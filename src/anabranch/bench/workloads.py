@@ -201,9 +201,9 @@ def _looks(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
 
 
 def _pairs(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
-    """Events of which two have the same number."""
+    """Events of which two that follow each other have the same number, and no others."""
     made = _events(numbers, times_us)
-    return made.set_column(0, "n", pa.array(numbers // 2))
+    return made.set_column(0, "n", pa.array(times_us // (2 * ROW_US)))
 
 
 def _renamed(events: pa.RecordBatch) -> pa.RecordBatch:
