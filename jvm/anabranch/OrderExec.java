@@ -96,6 +96,10 @@ public final class OrderExec extends FlatMapGroupsWithStateExec {
                 new MapInArrowExec(function, output(), packed, false, Option.empty()).pythonMetrics(),
                 Option.empty(), Option.empty());
         metrics();  // made on the driver
+        if (getStateInfo().numPartitions() != conf().numShufflePartitions()) {  // rows would go to shards of another state
+            throw new IllegalStateException("The state has " + getStateInfo().numPartitions() + " partitions, and rows go to "
+                    + conf().numShufflePartitions() + " shards.");
+        }
         long watermark = ((Long) eventTimeWatermarkForEviction().get()).longValue();
         ClassTag rows = ClassTag$.MODULE$.apply(InternalRow.class);
         return new package$StateStoreOps(packed.execute(), rows).mapPartitionsWithStateStore(

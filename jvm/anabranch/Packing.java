@@ -1,7 +1,7 @@
 package anabranch;
 
-import org.apache.spark.sql.Row;
-import org.apache.spark.sql.catalyst.expressions.Attribute;
+import java.util.ArrayList;
+import java.util.List;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
 import org.apache.spark.sql.catalyst.types.DataTypeUtils;
@@ -27,10 +27,16 @@ public final class Packing {
     private Packing() {
     }
 
-    /** Lets the session plan these steps. */
+    /** Lets the session plan these steps, besides what others let it plan. */
     public static void install(SparkSession session) {
-        session.experimental().extraStrategies_$eq(
-                CollectionConverters.asScala(java.util.Collections.singletonList(new PackingStrategy())).toSeq());
+        List known = new ArrayList(CollectionConverters.asJava(session.experimental().extraStrategies()));
+        for (int index = 0; index < known.size(); index++) {
+            if (known.get(index) instanceof PackingStrategy) {
+                return;
+            }
+        }
+        known.add(new PackingStrategy());
+        session.experimental().extraStrategies_$eq(CollectionConverters.asScala(known).toSeq());
     }
 
     public static Dataset pack(Dataset rows) {

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch import limits
@@ -89,6 +90,26 @@ def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch
         stages = node.statistics()["stages"]
         assert "in box tens_first at `10 div x`: [DIVIDE_BY_ZERO]" in str(stages["tens_first"]["error"])
         assert "in box behind_second at `1 / x`: [DIVIDE_BY_ZERO]" in str(stages["tens_second"]["error"])
+
+
+@pytest.mark.long
+def test_the_number_of_shards_is_that_of_the_state_whatever_the_settings_say_later(tmp_path: Path) -> None:
+    """A window that began with two shards is completed with five in the settings, and its group is in the same one."""
+    query = ab.Query("later")
+    rows = query.source("rows", "g int, at timestamp", time="at")
+    query.output("pairs", rows.aggregate("count(*) AS n", by="g", rows=2, name="pairs_of"))
+    partitions = "spark.sql.shuffle.partitions"
+    try:
+        for life in (0, 1):
+            with running(query, tmp_path / "state") as node, ab.connect(node.address) as connection:
+                SparkSession.builder.getOrCreate().conf.set(partitions, "5")
+                with connection.producer("rows", "lane") as producer:
+                    producer.push([{"g": g, "at": START + timedelta(seconds=life)} for g in range(40)])
+                    producer.push([{"g": -1, "at": START + timedelta(seconds=life, milliseconds=500)}])
+                assert node.wait_caught_up(HANG_S)
+                assert node.stream("pairs").last_id == 40 * life
+    finally:
+        SparkSession.builder.getOrCreate().conf.set(partitions, "2")
 
 
 def test_the_plan_counts_in_python_and_sums_up_without_state_or_a_second_shuffle() -> None:

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 
 import anabranch as ab
 from anabranch.node.node import Node
+from anabranch.query.catalog import KINDS
 from tests.recording import HOUR_US
 from tests.spark import running
 
@@ -31,7 +32,14 @@ HELD = 10_000
 """Groups that a window of a second, or either side of a Join, holds while the lanes are open."""
 CACHE_BYTES = 12 << 20
 """What one store of Spark may keep in memory: a cache of 8 MiB, which fills up, and what it needs to write."""
-STATEFUL = ("sums", "join", "counts", "dedup", "session", "latest")
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "of Spark": ("sums", "join", "session"),
+    "windows in order": ("counts", "timed", "tumble", "slide", "section"),
+    "others in order": ("dedup", "latest", "resample", "wsort"),
+}
+"""Every kind of box with state, and how it is used: with a bound on time, where it has one."""
+UNCOUNTED = ("section",)
+"""All others have one result for each group."""
 
 CONF = {
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
@@ -42,18 +50,38 @@ CONF = {
 pytestmark = [pytest.mark.spark, pytest.mark.long]
 
 
-def query() -> ab.Query:
+def query(family: str) -> ab.Query:
     q = ab.Query("groups")
     left = q.source("left", "key bigint, at timestamp", time="at")
     right = q.source("right", "other bigint, at timestamp", time="at")
-    q.output("sums", left.aggregate("count(*) AS n", by="key", window="1s", name="sums"))
-    q.output("pairs", left.join(right.map("other", name="others"), on="key = other", within="1s", name="join"))
+    other = right.map("other", name="others")
     twice = q.union(left, right.map("other AS key, at", name="renamed"), name="both")
-    q.output("counts", twice.aggregate("count(*) AS n", by="key", rows=2, name="counts"))
-    q.output("once", left.dedup("key", horizon="1s", name="dedup"))
-    q.output("visits", left.session("count(*) AS n", by="key", gap="1s", name="session"))
-    q.output("known", left.latest(right.map("other", name="table"), on="key = other", within="1s", name="latest"))
+    made = {
+        "sums": lambda: left.aggregate("count(*) AS n", by="key", window="1s", name="sums"),
+        "join": lambda: left.join(other, on="key = other", within="1s", name="join"),
+        "session": lambda: left.session("count(*) AS n", by="key", gap="1s", name="session"),
+        "counts": lambda: twice.aggregate("count(*) AS n", by="key", rows=2, name="counts"),
+        "timed": lambda: left.aggregate("count(*) AS n", by="key", rows=2, timeout="1s", name="timed"),
+        "tumble": lambda: left.tumble("count(*) AS n", by="key", name="tumble"),
+        "slide": lambda: left.slide("count(*) AS n", by="key", window="1s", name="slide"),
+        "section": lambda: left.xsection("count(*) AS n", by="key", window="1s", every="500ms", name="section"),
+        "dedup": lambda: left.dedup("key", horizon="1s", name="dedup"),
+        "latest": lambda: left.latest(other, on="key = other", within="1s", name="latest"),
+        "resample": lambda: left.resample(
+            right.map("other, CAST(other AS double) AS x", name="numbers"),
+            "x",
+            how="nearest",
+            within="1s",
+            on="key = other",
+            name="resample",
+        ),
+        "wsort": lambda: left.wsort("key", timeout="1s", name="wsort")[0],
+    }
+    for name in FAMILIES[family]:
+        q.output(f"out_{name}", made[name]())
     q.output("some", left.drop(0.5, name="drop"))
+    if family == "of Spark":
+        q.output("all", twice)
     return q
 
 
@@ -108,18 +136,27 @@ def compacting() -> Iterator[dict[str, str]]:
         session.conf.unset(name)
 
 
-def test_a_million_groups_leave_nothing_behind(tmp_path: Path, compacting: dict[str, str]) -> None:
+def test_every_box_with_state_is_looked_at() -> None:
+    used = {type(box).__name__.lower() for family in FAMILIES for box in query(family).diagram().boxes}
+    assert used >= {name for name, kind in KINDS.items() if kind.state != "none"}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_million_groups_leave_nothing_behind(tmp_path: Path, compacting: dict[str, str], family: str) -> None:
+    boxes = FAMILIES[family]
     with (
-        running(query(), tmp_path / "state", conf=compacting, boundary_interval_us=HOUR_US, batch_rows=100_000) as node,
+        running(
+            query(family), tmp_path / "state", conf=compacting, boundary_interval_us=HOUR_US, batch_rows=100_000
+        ) as node,
         ab.connect(node.address) as connection,
     ):
         producers = {name: connection.producer(name, "test") for name in ("left", "right")}
         push_groups(producers, 0, GROUPS // 2)
         settle(node)
-        half = {stage: states(node, stage)[-1] for stage in STATEFUL}
+        half = {stage: states(node, stage)[-1] for stage in boxes}
         push_groups(producers, GROUPS // 2, GROUPS)
         settle(node)
-        for stage in STATEFUL:
+        for stage in boxes:
             now = states(node, stage)[-1]
             told = f"{stage}: {half[stage]} after half of the groups, {now} after all"
             assert 0 < now.rows <= 2.5 * HELD, told
@@ -127,11 +164,11 @@ def test_a_million_groups_leave_nothing_behind(tmp_path: Path, compacting: dict[
         for producer in producers.values():
             producer.close_lane()
         settle(node)
-        outputs = ("sums", "pairs", "counts", "once", "visits", "known")
-        assert {name: node.stream(name).last_id for name in outputs} == dict.fromkeys(outputs, GROUPS)
+        made = {name: node.stream(f"out_{name}").last_id for name in boxes if name not in UNCOUNTED}
+        assert made == dict.fromkeys(made, GROUPS)
         assert node.stream("some").last_id == pytest.approx(GROUPS / 2, rel=0.01)
         assert states(node, "left") == [], "a Drop remembers nothing"
-        for stage in STATEFUL:
+        for stage in boxes:
             all_batches = states(node, stage)
             told = f"{stage}: {all_batches}"
             assert max(each.rows for each in all_batches) < GROUPS // 2, told

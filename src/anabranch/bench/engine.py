@@ -171,7 +171,7 @@ class EngineBench(Bench[Plan]):
         )  # Spark tells of a batch some time after its results are there
         return Flow(
             batch_ms=batch_milliseconds(batches(), held_ms),
-            parts_ms=_parts(batches(), held_ms),
+            parts_ms=parts_of(batches(), held_ms),
             latencies_ms=np.concatenate(latencies),
         )
 
@@ -201,7 +201,7 @@ def batch_milliseconds(batches: list[BatchTimes], held_ms: float) -> float:
     return working + max(0.0, mean(batch.asking_ms for batch in batches) - held_ms / len(batches))
 
 
-def _parts(batches: list[BatchTimes], held_ms: float) -> dict[str, float]:
+def parts_of(batches: list[BatchTimes], held_ms: float) -> dict[str, float]:
     """The mean of each part, the largest first; ``held`` is part of the question for news."""
     names = {name for batch in batches for name in batch.parts_ms}
     parts = {name: mean(batch.parts_ms.get(name, 0) for batch in batches) for name in names}

@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import pandas as pd
@@ -69,7 +69,7 @@ class Side(ABC):
         self.directory: Final = directory
         self.arrivals: Final[list[Arrival]] = []
 
-    def __enter__(self) -> Side:
+    def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             self._start()
@@ -135,6 +135,10 @@ class Ours(Side):
 
     def rows_out(self) -> int:
         return self._running().stream(OUTPUT).last_id
+
+    def caught_up(self) -> bool:
+        """Whether all results of what was fed are logged; waits a moment for it."""
+        return self._running().wait_caught_up(1.0)
 
     def output(self) -> pa.Table:
         assert self._connection is not None

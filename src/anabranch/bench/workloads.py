@@ -192,9 +192,23 @@ def _events(numbers: np.ndarray, times_us: np.ndarray, keys: int = KEYS) -> pa.R
 
 
 def _rights(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
+    return _renamed(_lefts(numbers, times_us))
+
+
+def _looks(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
+    """What an event is looked up in: a tuple of the same key at the same time."""
+    return _renamed(_events(numbers, times_us))
+
+
+def _pairs(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
+    """Events of which two that follow each other have the same number, and no others."""
+    made = _events(numbers, times_us)
+    return made.set_column(0, "n", pa.array(times_us // (2 * ROW_US)))
+
+
+def _renamed(events: pa.RecordBatch) -> pa.RecordBatch:
     names = {"n": "m", "key": "other", "value": "amount", "weight": "load", "at": "since"}
-    made = _lefts(numbers, times_us)
-    return made.rename_columns([names[name] for name in made.schema.names])
+    return events.rename_columns([names[name] for name in events.schema.names])
 
 
 def _lefts(numbers: np.ndarray, times_us: np.ndarray) -> pa.RecordBatch:
@@ -209,6 +223,9 @@ _MAKERS: Final[Mapping[str, Callable[[np.ndarray, np.ndarray], pa.RecordBatch]]]
     "events": _events,
     "lefts": _lefts,
     "rights": _rights,
+    "others": _events,
+    "looks": _looks,
+    "pairs": _pairs,
 }
 
 

@@ -70,6 +70,31 @@ def engine(
 
 
 @bench.command()
+def operators(
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, one round: two to three minutes, rough.")] = False,
+    json_file: _Json = None,
+) -> None:
+    """Measure each box by itself: rows per second, and milliseconds of a micro-batch at 1000 rows/s.
+
+    A box that Spark has, too, is compared with plain Spark. One that works in canonical order must do 100,000 rows/s
+    with 1000 groups, and its micro-batch is compared with that of a window of time. A full run takes about 10 minutes.
+    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+
+    \b
+    Examples:
+      anabranch bench operators --quick
+      anabranch bench operators --json operators.json
+    """
+    from anabranch.bench.operators import FULL, QUICK, OperatorsBench
+    from anabranch.engine.session import close_session
+
+    try:
+        _run("operators", partial(OperatorsBench, QUICK if quick else FULL), quick, json_file, baseline="baseline")
+    finally:
+        close_session()
+
+
+@bench.command()
 def start(quick: _QuickStart = False, json_file: _Json = None) -> None:
     """Measure the time from a command to the first result, compared with plain Spark.
 

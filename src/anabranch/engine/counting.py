@@ -18,6 +18,9 @@ from anabranch.model.header import STIME
 FROM: Final = "_from"
 TO: Final = "_to"
 """The first and the last window of its group, counted within the batch, that a row goes into."""
+AFTER: Final = "_after"
+BEFORE: Final = "_before"
+"""A row is the first one of its windows after the one number, and the last one of those before the other."""
 
 CLOSES: Final = "_closes"
 """The time at which the window of a row is closed."""
@@ -44,7 +47,7 @@ class CountWindows:
         full = np.repeat(np.maximum((ordered.sizes - self.size) // self.every + 1, 0), ordered.sizes)
         first = np.maximum(-((self.size - 1 - ordered.places) // self.every), 0)
         last = np.minimum(ordered.places // self.every, full - 1)
-        made = with_windows(ordered, first, last, first <= last)
+        made = with_ends(ordered, first, last, first <= last)
         return Worked(made, ordered.where(ordered.places >= full * self.every))
 
 
@@ -52,6 +55,21 @@ def with_windows(ordered: Ordered, first: Integers, last: Integers, out: Flags) 
     """The chosen rows, each with the first and the last of its windows."""
     made = ordered.where(out).drop_columns(list(GROUP))
     return made.add_column(0, TO, pa.array(last[out])).add_column(0, FROM, pa.array(first[out]))
+
+
+def with_ends(ordered: Ordered, first: Integers, last: Integers, out: Flags) -> pa.RecordBatch:
+    """The same, and of which of its windows each row is the first and the last one.
+
+    From row to row of a group neither the first nor the last window goes back. So a row is the first one of the windows
+    that the row before it is not in, and the last one of those that the next is not in.
+    """
+    group = ordered.group[out]
+    is_next = group[1:] == group[:-1]
+    after, before = np.full(len(group), -1, np.int64), np.full(len(group), NEVER)
+    after[1:] = np.where(is_next, last[out][:-1], -1)
+    before[:-1] = np.where(is_next, first[out][1:], NEVER)
+    made = with_windows(ordered, first, last, out)
+    return made.add_column(0, BEFORE, pa.array(before)).add_column(0, AFTER, pa.array(after))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +92,7 @@ class Slides:
         results: Integers = np.cumsum(has_result)
         before: Integers = results - has_result
         last = results[self._last_counted(ordered, end)] - 1
-        made = with_windows(ordered, before, last, before <= last).drop_columns([NUMBER])
+        made = with_ends(ordered, before, last, before <= last).drop_columns([NUMBER])
         kept = self._is_needed(ordered, end)
         place = ordered.rows.schema.get_field_index(NUMBER)
         rows = ordered.rows.set_column(place, ordered.rows.schema.field(NUMBER), pa.array(number))

@@ -2,8 +2,8 @@
 
 Each row of a window that is over comes out with its window's number and the time when that ended. A box that also has
 results of windows under way, after every so many rows, gets the rows of these once more: the windows of such rows have
-numbers below zero, and no time when they ended. What is kept of a group begins with the first row of the window under
-way. Runs in Spark's Python workers, which load nothing else of the engine for it.
+numbers above all others, and no time when they ended. What is kept of a group begins with the first row of the window
+under way. Runs in Spark's Python workers, which load nothing else of the engine for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from anabranch.engine.counting import CLOSES, VALUE, with_windows
+from anabranch.engine.counting import CLOSES, VALUE, with_ends
 from anabranch.engine.ordered import NEVER, Flags, Ordered, Worked, chained, changes, first_at_or_after
 from anabranch.engine.packing import Integers, numbers
 from anabranch.model.header import STIME
@@ -40,7 +40,7 @@ class PartedWindows(ABC):
         is_over = ends <= ordered.watermark_us
         out = is_over[window]
         type_ = ordered.rows.schema.field(STIME).type
-        made = with_windows(ordered, window, window, out)
+        made = with_ends(ordered, window, window, out)
         made = made.add_column(0, CLOSES, pa.array(ends[window[out]]).cast(type_))
         if self.emit_rows is not None:
             early = self._early(ordered, np.flatnonzero(begins), window)
@@ -56,7 +56,8 @@ class PartedWindows(ABC):
         before: Integers = results - shows
         ends: Integers = np.append(starts[1:], len(window)) - 1
         last: Integers = results[ends[window]] - 1
-        return with_windows(ordered, -1 - last, -1 - before, before <= last)
+        beyond = len(window)  # above the numbers of windows that are over
+        return with_ends(ordered, beyond + before, beyond + last, before <= last)
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StructField, StructType, TimestampType
 
 from anabranch.engine.counting import (
+    AFTER,
+    BEFORE,
     CLOSES,
     FROM,
     MOMENT,
@@ -46,6 +48,7 @@ from anabranch.query.sql import parse_list, quote
 _WINDOW: Final = "_window"
 _FIRST: Final = "_first"
 _LAST: Final = "_last"
+"""In front of the header columns of a window's first and last row."""
 _CLOSES: Final = StructField(CLOSES, TimestampType())
 
 
@@ -54,14 +57,14 @@ def count_windows(frame: DataFrame, box: Aggregate, origins: Origins, scales: Sc
     rows = _rows(frame, box)
     keys = spelled(frame, box.by)
     group = typed(frame, keys)
-    parts = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
+    parts = [*group, *identity_parts(origins, _FIRST), *identity_parts(origins, _LAST)]
     if box.timeout_us is not None or box.emit_rows is not None:
         made = _parted(rows, box, group, TimedCountWindows(box.count_window[0], box.timeout_us, box.emit_rows))
         windows = _ended("count", parts, box, origins, group)
     else:
         made = in_order(rows, box.name, group, CountWindows(*box.count_window), _made(rows), together=keys)
         number = F.explode(F.sequence(FROM, TO)) if box.rows != box.every_rows else F.col(FROM)
-        windows = _Windows(kind="count", number=number, parts=parts, stime=F.col(f"{_LAST}.{STIME}"))
+        windows = _Windows(kind="count", number=number, parts=parts, stime=F.col(_LAST + STIME))
     return _summed(made, box, origins, scales, windows)
 
 
@@ -71,7 +74,7 @@ def tumble(frame: DataFrame, box: Tumble, origins: Origins, scales: Scales) -> D
     value = typed(frame, spelled(frame, box.by))
     hashed = rows.select(*[identity_hash(kind, box.name, value).alias(kind) for kind in VALUE], "*")
     made = in_order(hashed, box.name, [], Runs(box.timeout_us, box.emit_rows), _made(rows, _CLOSES), together=())
-    windows = _ended("tumble", [*value, *identity_parts(origins, f"{_FIRST}.")], box, origins, value)
+    windows = _ended("tumble", [*value, *identity_parts(origins, _FIRST)], box, origins, value)
     return _summed(made, box, origins, scales, windows)
 
 
@@ -90,7 +93,7 @@ def early_sessions(frame: DataFrame, box: Session, origins: Origins, scales: Sca
     rows = _rows(frame, box)
     group = typed(frame, spelled(frame, box.by))
     made = _parted(rows, box, group, SessionWindows(box.gap_us, box.emit_rows))
-    windows = _ended("session", [*group, *identity_parts(origins, f"{_FIRST}.")], box, origins, group)
+    windows = _ended("session", [*group, *identity_parts(origins, _FIRST)], box, origins, group)
     return _summed(made, box, origins, scales, windows)
 
 
@@ -102,13 +105,13 @@ def _ended(
     kind: str, parts: Sequence[TypedColumn], box: Early, origins: Origins, group: Sequence[TypedColumn]
 ) -> _Windows:
     """Windows that do not overlap. A result before the end of one is a window of tuples, up to its last."""
-    ends = [*group, *identity_parts(origins, f"{_FIRST}."), *identity_parts(origins, f"{_LAST}.")]
+    ends = [*group, *identity_parts(origins, _FIRST), *identity_parts(origins, _LAST)]
     early = box.emit_rows is not None
     return _Windows(
         kind=kind,
         number=F.explode(F.sequence(FROM, TO)) if early else F.col(FROM),
         parts=parts,
-        stime=F.coalesce(CLOSES, f"{_LAST}.{STIME}") if early else F.col(CLOSES),
+        stime=F.coalesce(CLOSES, _LAST + STIME) if early else F.col(CLOSES),
         others=(F.min(CLOSES).alias(CLOSES),),
         early=identity_hash("count", box.name, ends) if early else None,
     )
@@ -122,9 +125,9 @@ def slide(frame: DataFrame, box: Slide, origins: Origins, scales: Scales) -> Dat
     slides = Slides(box.rows, box.window_us, box.step, box.every_us)
     numbered = rows.select(F.lit(0).cast("bigint").alias(NUMBER), "*")
     made = in_order(numbered, box.name, group, slides, _made(rows), together=keys)
-    last = f"{_LAST}.{STIME}"
+    last = _LAST + STIME
     if box.every_us is None:
-        parts, stime = identity_parts(origins, f"{_LAST}."), F.col(last)
+        parts, stime = identity_parts(origins, _LAST), F.col(last)
     else:
         moment = F.expr(f"(unix_micros({last}) div {box.every_us} + 1) * {box.every_us}")
         parts, stime = [*group, ("bigint", moment)], F.timestamp_micros(moment)
@@ -139,7 +142,7 @@ def cross_section(frame: DataFrame, box: XSection, origins: Origins, scales: Sca
     group = typed(frame, keys)
     sections = CrossSections(box.window_us, box.every_us, box.expire_us)
     schema = StructType().add(MOMENT, TimestampType())
-    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields), together=keys)
+    made = in_order(rows, box.name, group, sections, _made(rows, *schema.fields, ends=False), together=keys)
     windows = _Windows(
         kind="xsection",
         number=F.explode(F.sequence(FROM, TO)),
@@ -171,15 +174,21 @@ def _summed(rows: DataFrame, box: Summing, origins: Origins, scales: Scales, win
     """One tuple per window, of the rows of one batch."""
     keys = [F.col(quote(name)) for name in spelled(rows, box.by)]
     items = aggregate_columns(rows, box, scales, only=windows.only)
-    identity = F.struct(*ROW_HEADER)
-    ends = (F.min(identity).alias(_FIRST), F.max(identity).alias(_LAST))
-    made = [*ends, *windows.others, *[column for _, column in items]]
+    made = [*windows.others, *[column for _, column in items]]
+    if AFTER in rows.columns:
+        made += [*_header_of(F.col(_WINDOW) > F.col(AFTER), _FIRST), *_header_of(F.col(_WINDOW) < F.col(BEFORE), _LAST)]
     tid = identity_hash(windows.kind, box.name, windows.parts)
     if windows.early is not None:
         tid = F.when(F.col(CLOSES).isNull(), windows.early).otherwise(tid)
     header = (windows.stime.alias(STIME), F.lit(origins.code(box.name)).alias(ORIGIN), tid.alias(TID))
     columns = [*header, *keys, *[F.col(quote(name)) for name, _ in items]]
     return rows.withColumn(_WINDOW, windows.number).groupBy(_WINDOW, *keys).agg(*made).select(*columns)
+
+
+def _header_of(only: Column, prefix: str) -> list[Column]:
+    """The header of the one row of a window for which something holds. Numbers, not a struct of them: Spark adds up
+    numbers in a hash table, and would sort all rows for a struct."""
+    return [F.max(F.when(only, F.col(name))).alias(prefix + name) for name in ROW_HEADER]
 
 
 def _rows(frame: DataFrame, box: Summing) -> DataFrame:
@@ -189,6 +198,7 @@ def _rows(frame: DataFrame, box: Summing) -> DataFrame:
     return frame.select(*ROW_HEADER, *[quote(name) for name in needed])
 
 
-def _made(rows: DataFrame, *others: StructField) -> StructType:
-    """What comes out: rows with their windows."""
-    return StructType([*others, *StructType().add(FROM, LongType()).add(TO, LongType()).fields, *rows.schema.fields])
+def _made(rows: DataFrame, *others: StructField, ends: bool = True) -> StructType:
+    """What comes out: rows with their windows, and perhaps of which of them a row is the first and the last one."""
+    numbers = (*((AFTER, BEFORE) if ends else ()), FROM, TO)
+    return StructType([*others, *[StructField(name, LongType()) for name in numbers], *rows.schema.fields])

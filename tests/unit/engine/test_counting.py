@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.engine.counting import (
+    AFTER,
+    BEFORE,
     CLOSES,
     FROM,
     MOMENT,
@@ -108,6 +110,22 @@ def test_only_what_windows_under_way_need_is_kept(rows: list[Row], size: int, ev
         whole = sum(row[:2] == group for row in rows)
         full = max(0, (whole - size) // every + 1)
         assert count == whole - full * every < size
+
+
+@given(rows=rows_of_groups, size=st.integers(1, 4), every=st.integers(1, 4))
+def test_each_window_has_one_first_and_one_last_row(rows: list[Row], size: int, every: int) -> None:
+    group_of = {(row[2], row[3], row[4]): row[:2] for row in rows}
+    made, _ = put_into_windows(batch(rows), 15, size, min(every, size))
+    numbers = zip(*(made.column(name).to_pylist() for name in (FROM, TO, AFTER, BEFORE)), strict=True)
+    windows: dict[object, list[tuple[tuple[int, ...], bool, bool]]] = {}
+    for row, (first, last, after, before) in zip(rows_in(made), numbers, strict=True):
+        for number in range(first, last + 1):
+            key = (group_of[row[0], row[1], row[2]], number)
+            windows.setdefault(key, []).append((row[:3], number > after, number < before))
+    for each in windows.values():
+        members = sorted(row for row, _, _ in each)
+        assert [row for row, is_first, _ in each if is_first] == members[:1]
+        assert [row for row, _, is_last in each if is_last] == members[-1:]
 
 
 def test_a_group_that_is_used_up_leaves_nothing() -> None:
