@@ -170,7 +170,6 @@ BROKEN = {
     "votes asked for without a trial": Protocol(lane=Reckless),
     "a leader that gives way to anyone": Protocol(lane=Yielding),
     "one that holds more and does not lead": Protocol(elections=Modest),
-    "a candidate that agrees to another": Protocol(elections=Accommodating),
     "a voter that asks to lead at once": Protocol(elections=Restless),
     "a candidate that gives up": Protocol(elections=Resigned),
     "a producer that cannot take its lane along": Protocol(elections=Stubborn),

@@ -30,7 +30,6 @@ NOTICED_BY = {
 SHOWN_BY = {
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
-    "a candidate that agrees to another": ("candidate-agrees-to-a-trial.toml", "lost the lead"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "without faults it would be"),
 }

@@ -25,6 +25,7 @@ from anabranch.core.elections import (
     said_by,
 )
 from anabranch.core.shared_lane import LaneCopy, StoreAsked, TeachAsked, VoteAnswered, VoteAsked
+from tests.simulation.broken import Accommodating
 
 SECOND = 1_000_000
 FOLLOWS = Standing(leads=False, learns=False, settled=True, begun=True)
@@ -207,6 +208,14 @@ def test_who_asks_for_votes_agrees_to_no_other_until_they_may_have_come() -> Non
     story.tell(Campaigned)
     assert story.rules.leader_lives(story.watch, story.now_us + AGAIN_US - 1)
     assert not story.rules.leader_lives(story.watch, story.now_us + AGAIN_US)
+
+
+def test_a_candidate_that_agrees_to_another_is_noticed() -> None:
+    """Two must ask within a round trip for a run of the simulator to show it: one seed of a thousand."""
+    story = Story()
+    story.rules = Accommodating()
+    story.tell(Campaigned)
+    assert not story.rules.leader_lives(story.watch, story.now_us)
 
 
 def test_whom_it_voted_for_has_the_time_to_lead() -> None:
