@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from anabranch.bench.workloads import EVENTS, OUTPUT, RIGHTS, SELECTED, Workload, window_sum
+from anabranch.bench.workloads import EVENTS, KEYS, OUTPUT, RIGHTS, SELECTED, Workload, window_sum
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query, Stream
 
@@ -50,6 +50,8 @@ def box_workloads() -> list[BoxWorkload]:
         _plain("filter", _of_events(lambda events: events.filter(f"value < {SELECTED}"))),
         _plain("map", _of_events(lambda events: events.map("key, value * 2 AS twice"))),
         _plain("drop", _of_events(lambda events: events.drop(f"value >= {SELECTED}"))),
+        BoxWorkload(name="python", diagram=_of_events(_doubled)),
+        BoxWorkload(name="lookup", diagram=_lookup()),
         _plain("union", _union()),
         window_of_time(),
         _plain("session", _of_events(lambda events: events.session(SUM, by="key", gap="1s"))),
@@ -99,6 +101,20 @@ def _dedup() -> Diagram:
     """Every tuple comes twice. Plain Spark keeps what arrives first, so the rows may be others; not their number."""
     query = Query("box")
     query.output(OUTPUT, query.source("pairs", EVENTS, time="at").dedup("n", horizon="1s"))
+    return query.checked()
+
+
+def _doubled(events: Stream) -> Stream:
+    return events.python("anabranch.bench.functions:twice", "twice bigint", reads="value", deterministic=True)
+
+
+def _lookup() -> Diagram:
+    """Every tuple finds one row."""
+    query = Query("box")
+    names = query.table(
+        "names", "id bigint, name string", key="id", rows=[(each, f"key {each}") for each in range(KEYS)]
+    )
+    query.output(OUTPUT, query.source("events", EVENTS, time="at").lookup(names, on="key = id"))
     return query.checked()
 
 
