@@ -149,6 +149,14 @@ class Rash(Passing):
         return True
 
 
+class Hoarding(Passing):
+    """Takes every box with state for one that shows nothing of a row before a boundary comes."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        return self._waits
+
+
 class Blind(Passing):
     """Passes boundaries on that would show results."""
 
@@ -178,6 +186,7 @@ BROKEN = {
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "a deep layer that nobody waits for": Protocol(passes_slowest=False),
     "boundaries passed on before their rows are logged": Protocol(passing=Rash),
+    "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
     "boundaries passed on that show results": Protocol(passing=Blind),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),

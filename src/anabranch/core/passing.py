@@ -4,8 +4,10 @@ Where rows wait, a batch has to run. Where only boundaries do, most batches woul
 the promise of the output, which follows from the promises of the inputs alone (``core.output``). So the host promises
 it by itself, if two things hold:
 
-- *no row is left.* Every row below these positions of the journals has been in a batch that is logged, so nothing comes
-  out any more but what the boundaries themselves bring about;
+- *no row is left that would show anything.* Every row below these positions of the journals has been in a batch that
+  is logged, so nothing comes out any more but what the boundaries themselves bring about. Or a window of time will keep
+  the rows: none was late, so all of them belong to windows that end above the watermark of the last batch, and by the
+  second condition above that of now;
 - *the boundaries bring about nothing.* Filter, Map, Union and Join emit at once. A window of time shows its results
   when the watermark reaches its end, so none if no end lies between the watermark of the last batch and that of now.
   What other boxes show that wait is known to Spark alone: those have their batch.
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from anabranch.core.output import output_punctuations
-from anabranch.core.pacing import shows_results
+from anabranch.core.pacing import keeps_rows, shows_results
 from anabranch.model.punctuation import Punctuations
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful
@@ -34,6 +36,11 @@ class Passing:
         self._waits = is_stateful(diagram, stage)
         self._root = diagram.box(stage.root)
 
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether rows show nothing until a boundary does."""
+        return self._waits and keeps_rows(self._root)
+
     def promised(
         self, inputs: Mapping[str, Punctuations], *, rows: int, before_us: int, now_us: int
     ) -> dict[str, int] | None:
@@ -42,7 +49,7 @@ class Passing:
         ``inputs`` has the promises of what it reads, at positions below which ``rows`` have not been in a logged batch;
         ``now_us`` is the watermark that these promises make, and ``before_us`` the one that the last batch ran with.
         """
-        if not self.all_logged(rows) or self.shows(before_us, now_us):
+        if not (self.all_logged(rows) or self.keeps_rows) or self.shows(before_us, now_us):
             return None
         watermark_us = max(before_us, now_us)
         return output_punctuations(self._diagram, self._stage.root, inputs, watermark_us, port=self._stage.port)

@@ -425,9 +425,10 @@ class StageRunner:
             now = time.monotonic()
 
     def _has_only_boundaries(self, waiting: Waiting, now: float) -> bool:
-        """Whether a batch would begin for boundaries and nothing else."""
+        """Whether a batch would begin for boundaries and nothing else that shows."""
         others = replace(waiting, boundaries=False)
-        return waiting.boundaries and not waiting.rows and not waiting.results and self._pace.wait_s(others, now) > 0
+        shows = waiting.results or (waiting.rows and not waiting.kept)
+        return waiting.boundaries and not shows and self._pace.wait_s(others, now) > 0
 
     def _pass_on(self, read: dict[str, int], asked_in: int) -> bool:
         """Promises what the boundaries in the journals allow, without a batch (``core.passing``); whether it can.
@@ -486,7 +487,17 @@ class StageRunner:
         shows = pending and self._passing.shows(self._watermark_us, self._next_watermark_us)
         news = any(end.seq > self._done(name) for name, end in ends.items()) or any(each for _, each in flowing)
         unsaid = pending and not shows and self._next_watermark_us > self._passed.watermark_us
-        return Waiting(rows=rows, boundaries=news or unsaid, results=shows, upkeep=pending or unread)
+        return Waiting(
+            rows=rows,
+            kept=self._keeps_rows({name: end.punctuations for name, end in ends.items()}),
+            boundaries=news or unsaid,
+            results=shows,
+            upkeep=pending or unread or rows > 0,
+        )
+
+    def _keeps_rows(self, promises: Mapping[str, Punctuations]) -> bool:
+        """Whether the rows in the journals show nothing yet, when these are the promises there."""
+        return self._passing.keeps_rows and not self._passing.shows(self._watermark_us, self._watermark_of(promises))
 
     def _unread(self, ends: Mapping[str, End], read: dict[str, int]) -> int:
         """The rows in the journals that no batch has read. Before the first batch that is not known."""
@@ -503,11 +514,21 @@ class StageRunner:
         """The segment up to which all is logged, by a batch or without."""
         return max(self._ends.get(stream, 0), self._passed.ends.get(stream, 0))
 
-    def may_wait(self) -> bool:
-        """Whether no batch would begin now for a row that came now; it will be asked for when one does."""
+    def may_wait(self, stream: str, promises: Punctuations) -> bool:
+        """Whether no batch would begin now for a row that came now, with these promises; it will be asked for when one
+        does. Where rows are kept, what lets a window end is to be in the journal at once."""
         if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
             return False
-        return self._pace.wait_s(Waiting(rows=1), time.monotonic()) > 0
+        row = Waiting(
+            rows=1, kept=self._passing.keeps_rows and not self._ends_window(stream, promises), boundaries=True
+        )
+        return self._pace.wait_s(row, time.monotonic()) > 0
+
+    def _ends_window(self, stream: str, promises: Punctuations) -> bool:
+        """Whether a journal with these promises would allow results that it does not allow yet."""
+        said = self._inputs[stream].punctuations()
+        before_us, now_us = (self._watermark_of({stream: each}) for each in (said, promises))
+        return self._passing.shows(before_us, now_us)
 
     def ring(self) -> None:
         self._news.set()

@@ -18,6 +18,7 @@ def passing(make: str) -> Passing:
         "filter": lambda: left.filter("x > 1"),
         "join": lambda: left.join(right, on="x = y", within="1s", name="box"),
         "window": lambda: left.aggregate("sum(x) AS x", window="10s", name="box"),
+        "early window": lambda: left.aggregate("sum(x) AS x", window="10s", emit_rows=2, name="box"),
         "count window": lambda: left.aggregate("sum(x) AS x", rows=3, name="box"),
         "session": lambda: left.session("sum(x) AS x", gap="1s", name="box"),
     }[make]()
@@ -41,9 +42,15 @@ def test_a_join_promises_the_smaller_of_both_inputs() -> None:
     assert promised("join") == {"box": 12 * S}
 
 
-@pytest.mark.parametrize("make", ["filter", "join", "window"])
-def test_no_boundary_overtakes_a_row_that_no_batch_has_logged(make: str) -> None:
-    assert promised(make, rows=1) is None
+@pytest.mark.parametrize("make", ["filter", "join", "early window", "count window", "session"])
+@pytest.mark.parametrize("before_us", [11 * S, 12 * S])
+def test_no_boundary_overtakes_a_row_that_no_batch_has_logged(make: str, before_us: int) -> None:
+    assert promised(make, rows=1, before_us=before_us) is None
+
+
+def test_a_boundary_overtakes_rows_that_a_window_of_time_keeps() -> None:
+    assert promised("window", rows=1) == {"box": 12 * S + 1}
+    assert promised("window", rows=1, before_us=19 * S, now_us=20 * S) is None
 
 
 def test_a_window_of_time_promises_what_a_batch_with_that_watermark_would() -> None:
