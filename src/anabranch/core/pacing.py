@@ -115,6 +115,10 @@ class Pace:
         """The boundaries that waited were passed on without a batch."""
         return replace(self, passed_s=now_s)
 
+    def looked(self, now_s: float) -> Pace:
+        """The few rows that waited are of no use to the stage, and what followed them was passed on."""
+        return replace(self, few_began_s=now_s, passed_s=now_s)
+
     def ended(self, now_s: float) -> Pace:
         """The batch that began last is over."""
         took_s = max(0.0, now_s - self.began_s)

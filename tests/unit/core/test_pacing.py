@@ -178,3 +178,10 @@ def test_boundaries_that_are_passed_on_keep_the_pace_and_hold_no_row() -> None:
     assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
     assert pace.wait_s(ONE_ROW, 5.1) == 0.0
     assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)
+
+
+def test_rows_that_nobody_wants_keep_the_pace() -> None:
+    pace = paced().looked(5.0)
+    assert pace.wait_s(ONE_ROW, 5.1) == pytest.approx(0.3)
+    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
+    assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)

@@ -104,6 +104,13 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 
 @pytest.fixture
+def choosy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    query = ab.Query("q")
+    query.output("out", query.source("s", "x bigint").filter("x >= 5000000"))
+    yield from running(query, tmp_path, monkeypatch)
+
+
+@pytest.fixture
 def window(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
     monkeypatch.setattr(pacing, "_BOUNDARIES_S", 0.0)
     query = ab.Query("q")
@@ -203,6 +210,8 @@ def test_the_end_of_a_window_has_a_batch_that_reads_all_its_rows(window: Stage) 
 
 def test_what_a_window_keeps_may_wait_and_what_ends_it_may_not(window: Stage) -> None:
     runner = window.runner
+    window.ask()
+    wait_for(lambda: runner._is_held)
     runner._pace = replace(runner._pace, batch_s=10 * HANG_S).passed(time.monotonic())
     assert runner.may_wait("s", {ORIGIN: 10 * S - 1})
     assert not runner.may_wait("s", {ORIGIN: 10 * S})
@@ -215,6 +224,28 @@ def test_many_rows_of_a_window_have_their_batch(window: Stage) -> None:
     window.bring(1 * S, *range(2 * S, 2 * S + limits.PACE_ROWS))
     question.join(HANG_S)
     assert window.answers == [2]
+
+
+def test_a_boundary_overtakes_rows_that_no_filter_wants(choosy: Stage) -> None:
+    question = choosy.ask()
+    choosy.bring(2 * S, 1_500_000)
+    choosy.wait_promised(2 * S)
+    choosy.bring(3 * S, 2_500_000)
+    choosy.wait_promised(3 * S)
+    assert question.is_alive()
+    choosy.bring(6 * S, 3_500_000, 5_500_000)
+    question.join(HANG_S)
+    assert choosy.answers == [4]
+    assert choosy.log.punctuations() == {ORIGIN: 3 * S}, "a row is wanted: a batch comes first"
+
+
+def test_rows_that_nobody_wants_wait_for_the_pace_too(choosy: Stage) -> None:
+    choosy.runner._pace = replace(choosy.runner._pace, batch_s=10 * HANG_S)
+    choosy.ask()
+    choosy.bring(2 * S, 1_500_000)
+    wait_for(lambda: choosy.runner._pace.wait_s(pacing.Waiting(rows=1), time.monotonic()) > 0)
+    assert choosy.runner.may_wait("s", {ORIGIN: 2 * S})
+    assert choosy.runner._is_held
 
 
 def test_a_batch_that_knows_less_takes_nothing_back(stage: Stage) -> None:
