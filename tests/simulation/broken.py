@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from anabranch.core import elections
@@ -149,6 +149,20 @@ class Rash(Passing):
         return True
 
 
+class Hoarding(Passing):
+    """Takes every box with state for one that shows nothing of a row before a boundary comes."""
+
+    def keeps(self, rows: Mapping[str, int], said_us: Mapping[str, int], top_us: Callable[[str], int]) -> bool:
+        return self._waits
+
+
+class Distracted(Passing):
+    """Forgets what a Join has read of the other side."""
+
+    def keeps(self, rows: Mapping[str, int], said_us: Mapping[str, int], top_us: Callable[[str], int]) -> bool:
+        return super().keeps(rows, said_us, lambda stream: top_us(stream) if rows.get(stream) else 0)
+
+
 class Blind(Passing):
     """Passes boundaries on that would show results."""
 
@@ -178,6 +192,8 @@ BROKEN = {
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "a deep layer that nobody waits for": Protocol(passes_slowest=False),
     "boundaries passed on before their rows are logged": Protocol(passing=Rash),
+    "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
+    "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),
     "boundaries passed on that show results": Protocol(passing=Blind),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),

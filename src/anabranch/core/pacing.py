@@ -9,6 +9,8 @@ batch can show.
 What a batch waits for is told apart by what it would bring:
 
     rows        results, now. They wait for the pace after a batch for a few rows.
+    kept rows   nothing yet: a window of time keeps them until it ends. A few of them wait as upkeep; and the boundaries
+                beside them, which show nothing either, wait as long as between two boundaries of a quiet source.
     results     of windows that a punctuation has closed: Spark shows them in the batch after it. At once; but after a
                 batch that began for this alone, for the pace: rows that close a window each must not undo it.
     boundaries  punctuations. They wait for the pace after any batch, and after others that the host passed on without
@@ -33,12 +35,16 @@ NEVER: Final = math.inf
 _SMOOTHING: Final = 0.2
 """What the last batch counts: a single slow one does not change the pace much, and ten of them do."""
 
+_BOUNDARIES_S: Final = limits.BOUNDARY_INTERVAL_US / 1_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
     """What a batch that began now would have to do."""
 
     rows: int = 0
+    kept: bool = False
+    """Whether the rows show nothing before a boundary does."""
     boundaries: bool = False
     results: bool = False
     upkeep: bool = False
@@ -50,6 +56,11 @@ class Waiting:
     @property
     def is_much(self) -> bool:
         return self.rows >= limits.PACE_ROWS
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there are rows, and nobody waits for them."""
+        return self.rows > 0 and self.kept
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +89,13 @@ class Pace:
         if waiting.is_much or self.most_s <= 0:
             return 0.0
         due_s = [NEVER]
-        if waiting.rows:
+        if waiting.rows and not waiting.kept:
             due_s.append(self.few_began_s + self.interval_s)
         if waiting.results:
             due_s.append(self.began_s + self.interval_s if self.began_for_results else now_s)
         if waiting.boundaries:
-            due_s.append(max(self.began_s, self.passed_s) + self.interval_s)
+            apart_s = max(self.interval_s, _BOUNDARIES_S) if waiting.keeps else self.interval_s
+            due_s.append(max(self.began_s, self.passed_s) + apart_s)
         if waiting.upkeep:
             due_s.append(self.began_s + max(self.interval_s, limits.UPKEEP_WAIT_S))
         return max(0.0, min(due_s) - now_s)
@@ -103,11 +115,21 @@ class Pace:
         """The boundaries that waited were passed on without a batch."""
         return replace(self, passed_s=now_s)
 
+    def looked(self, now_s: float) -> Pace:
+        """The few rows that waited are of no use to the stage, and what followed them was passed on."""
+        return replace(self, few_began_s=now_s, passed_s=now_s)
+
     def ended(self, now_s: float) -> Pace:
         """The batch that began last is over."""
         took_s = max(0.0, now_s - self.began_s)
         known = self.batch_s > 0
         return replace(self, batch_s=self.batch_s + _SMOOTHING * (took_s - self.batch_s) if known else took_s)
+
+
+def keeps_rows(root: Box) -> bool:
+    """Whether a stage with this root shows nothing of a row before its watermark goes on: a window of time, without
+    early results."""
+    return isinstance(root, Aggregate) and not root.counts and root.emit_rows is None
 
 
 def shows_results(root: Box, before_us: int, now_us: int) -> bool:
@@ -118,7 +140,7 @@ def shows_results(root: Box, before_us: int, now_us: int) -> bool:
     """
     if now_us <= before_us or catalog.waits_us(root) is None:
         return False
-    if not isinstance(root, Aggregate) or root.counts or root.emit_rows is not None:
+    if not isinstance(root, Aggregate) or not keeps_rows(root):
         return True
     window_us, every_us = root.time_window
     return (now_us - window_us) // every_us > (before_us - window_us) // every_us

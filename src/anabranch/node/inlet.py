@@ -21,7 +21,7 @@ import json
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
@@ -70,8 +70,8 @@ INLET_READER: Final = "inlet"
 class PacedReader(Protocol):
     """A stage that reads the journal."""
 
-    def may_wait(self) -> bool:
-        """Whether it would not read now what comes now. Asked with the lock of the inlet."""
+    def may_wait(self, stream: str, promises: Punctuations) -> bool:
+        """Whether it would not read now what comes now with these promises. Asked with the lock of the inlet."""
         ...
 
     def ring(self) -> None:
@@ -115,6 +115,16 @@ class _Piece:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """An event that changed something: its rows, what it brought about, and what was known of its copy before."""
+
+    event: Event
+    rows: pa.RecordBatch | None
+    actions: list[Action]
+    known: CopyState | None
+
+
 def _joined(pieces: list[_Piece]) -> _Piece:
     """Pieces that follow each other, as one."""
     batches = [piece.rows for piece in pieces if piece.rows is not None and piece.rows.num_rows]
@@ -148,6 +158,8 @@ class JournalInlet:
         """Per copy, pieces that follow on what is known of it, and bring nothing or can wait."""
         self._bringing: dict[str, int] = {}
         """The rows of those that may bring something, per copy, in the order in which copies began to."""
+        self._offered: dict[str, int] = {}
+        """The most that any copy has promised."""
         self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
         self._put_off_since: float | None = None
@@ -211,7 +223,7 @@ class JournalInlet:
         """A copy took the subscription. Returns what is left to do."""
         with self._lock:
             self._compare_all()
-            return self._handle(event, None)
+            return self._handle([(event, None)])
 
     def arrived(
         self, copy: str, incarnation: str, first_id: int, rows: pa.RecordBatch | None, promises: Punctuations
@@ -228,11 +240,11 @@ class JournalInlet:
                 if self._brings_nothing(piece, key):
                     self._put_piece_off(copy, piece)
                     return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
-                if self._readers and all(reader.may_wait() for reader in self._readers):
+                if self._may_wait(promises):
                     self._let_wait(copy, piece, key)
                     return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
             self._take(copy)
-            actions = self._handle(_event(copy, incarnation, piece), rows, numbers)
+            actions = self._handle([(_event(copy, incarnation, piece), rows)], numbers)
             if key:
                 self._know(key)
         return actions
@@ -270,6 +282,12 @@ class JournalInlet:
             promised.get(origin, 0) >= time for origin, time in piece.promises.items()
         )
 
+    def _may_wait(self, promises: Punctuations) -> bool:
+        """Whether no stage would read yet what comes with these promises, after all that was put off."""
+        for origin, time_us in promises.items():
+            self._offered[origin] = max(time_us, self._offered.get(origin, 0))
+        return bool(self._readers) and all(reader.may_wait(self.stream, self._offered) for reader in self._readers)
+
     def _let_wait(self, copy: str, piece: _Piece, key: bytes) -> None:
         is_first = not self._bringing
         if not key or key not in self._known:  # the same from another copy is not what a stage has to know of
@@ -297,19 +315,22 @@ class JournalInlet:
         if self._put_off_since is None:
             self._put_off_since = time.monotonic()
 
-    def _take(self, copy: str) -> None:
-        """What was put off of a copy. It stays if it cannot be stored."""
-        pieces = self._put_off.get(copy)
-        if pieces:
-            piece = _joined(pieces)
-            self._handle(_event(copy, self._state.copies[copy].position.incarnation, piece), piece.rows)
-            del self._put_off[copy]
-        self._bringing.pop(copy, None)
+    def _take(self, *copies: str) -> None:
+        """What was put off of these copies, in one transaction. It stays if it cannot be stored."""
+        arrivals = []
+        for copy in copies:
+            if pieces := self._put_off.get(copy):
+                piece = _joined(pieces)
+                incarnation = self._state.copies[copy].position.incarnation
+                arrivals.append((_event(copy, incarnation, piece), piece.rows))
+        self._handle(arrivals)
+        for copy in copies:
+            self._put_off.pop(copy, None)
+            self._bringing.pop(copy, None)
 
     def _take_all(self) -> None:
         """Of all copies; those that brought something first are taken first."""
-        for copy in dict.fromkeys([*self._bringing, *self._put_off]):
-            self._take(copy)
+        self._take(*dict.fromkeys([*self._bringing, *self._put_off]))
 
     def _compare_all(self) -> None:
         self._take_all()
@@ -329,32 +350,48 @@ class JournalInlet:
         """Of a large piece, before anybody waits for the lock."""
         return None if self._comparing is None else row_numbers(rows, header_of(rows))
 
-    # --- one event -------------------------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------------------------
 
-    def _handle(self, event: Event, rows: pa.RecordBatch | None, numbers: Keys | None = None) -> list[Action]:
-        before = self._state
-        state, actions = self._inlet.handle(before, event)
-        if state is not before:
-            if self._inlet.must_store(event, actions):
-                self._save(event, state, rows, actions)
-            elif self._unstored_since is None:
-                self._unstored_since = time.monotonic()
-            self._state = state
-            self._compare(event, before.copies.get(event.copy), rows, numbers)
-        return [action for action in actions if not isinstance(action, AppendToJournal)]
+    def _handle(
+        self, arrivals: Sequence[tuple[Event, pa.RecordBatch | None]], numbers: Keys | None = None
+    ) -> list[Action]:
+        """Events in their order, with their rows: what they change is stored at once. ``numbers`` are those of a large
+        piece, which comes alone."""
+        state = self._state
+        steps: list[_Step] = []
+        left: list[Action] = []
+        for event, rows in arrivals:
+            before = state
+            state, actions = self._inlet.handle(before, event)
+            if state is not before:
+                steps.append(_Step(event, rows, actions, before.copies.get(event.copy)))
+            left += [action for action in actions if not isinstance(action, AppendToJournal)]
+        if any(self._inlet.must_store(step.event, step.actions) for step in steps):
+            self._save(steps, state)
+        elif steps and self._unstored_since is None:
+            self._unstored_since = time.monotonic()
+        self._state = state
+        for step in steps:
+            self._compare(step.event, step.known, step.rows, numbers)
+        return left
 
-    def _save(self, event: Event, state: InletState, rows: pa.RecordBatch | None, actions: list[Action]) -> None:
+    def _save(self, steps: Sequence[_Step], state: InletState) -> None:
         """In one transaction: what passes into the journal, and what is known of all copies."""
-        copy = event.copy
+        end_seq = self._journal.end_seq()
+        added: list[tuple[str, _Held]] = []
         with self._store.transaction() as transaction:
-            added, end_seq = self._append(transaction, event, rows, actions)
-            over = self._over(added, state.punctuations)
-            held = len(self._held) + len(added) - over
-            self._acknowledge(transaction, added, over, end_seq if not held else None)
+            for step in steps:
+                more, end_seq = self._append(transaction, step, end_seq)
+                added += [(step.event.copy, each) for each in more]
+            new = [each for _, each in added]
+            over = self._over(new, state.punctuations)
+            held = len(self._held) + len(new) - over
+            self._acknowledge(transaction, new, over, end_seq if not held else None)
             transaction.put(_key(self._journal.name), _encoded(state))
         self._stored, self._unstored_since = state, None
-        self._first[copy] = self._first.get(copy, 0) + sum(each.rows for each in added)
-        self._held.extend(added)
+        for copy, each in added:
+            self._first[copy] = self._first.get(copy, 0) + each.rows
+        self._held.extend(new)
         for _ in range(over):
             self._held.popleft()
 
@@ -380,15 +417,14 @@ class JournalInlet:
             if _is_much(pieces):
                 self._compare_put_off(event.copy)
 
-    def _append(
-        self, transaction: Transaction, event: Event, rows: pa.RecordBatch | None, actions: list[Action]
-    ) -> tuple[list[_Held], int]:
-        """What passes, into the journal. Returns what must be held of it, and the journal's end."""
+    def _append(self, transaction: Transaction, step: _Step, end_seq: int) -> tuple[list[_Held], int]:
+        """What passes, into the journal, which ends with ``end_seq``. Returns what must be held of it, and the new
+        end."""
         added: list[_Held] = []
-        end_seq = self._journal.end_seq()
-        for action in actions:
+        event = step.event
+        for action in step.actions:
             if isinstance(action, AppendToJournal):
-                passed = None if rows is None else _taken(rows, action.take)
+                passed = None if step.rows is None else _taken(step.rows, action.take)
                 appended = transaction.append(self._journal.name, passed, action.punctuations, now_us=self._clock())
                 end_seq = appended.last_seq
                 if passed is not None and isinstance(event, TuplesArrived):

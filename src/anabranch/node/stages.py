@@ -28,9 +28,12 @@ from anabranch.errors import AnabranchError, DiskFull, EngineError, InvariantBro
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, smallest
+from anabranch.model.selection import ALL_ROWS
 from anabranch.model.times import floor_ms
+from anabranch.node.selecting import selected
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
+from anabranch.query.selecting import selections
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import End, Log
 from anabranch.storage.store import Store
@@ -69,6 +72,9 @@ class Mark:
 
 class Inflow(Protocol):
     """What brings rows into a journal from elsewhere, and may let them wait for the next batch (``node.inlet``)."""
+
+    @property
+    def stream(self) -> str: ...
 
     def waiting(self) -> tuple[int, bool]:
         """Rows that are not in the journal yet, and whether there is anything for it."""
@@ -120,6 +126,9 @@ class StageRunner:
         self._inflows = inflows
         self._origins = origins
         self._waits = is_stateful(diagram, stage)
+        self._selections = selections(diagram, stage)
+        self._is_choosy = all(self._selections.get(stream, ALL_ROWS) != ALL_ROWS for stream in stage.inputs)
+        """Whether there are rows in all inputs for which the stage has no use."""
         self._clock = clock
         self._stopping = stopping
         self._disk_is_low = disk_is_low
@@ -133,6 +142,10 @@ class StageRunner:
         self._watermark_us = 0
         self._next_watermark_us = 0
         self._ends: Mapping[str, int] = {}
+        self._said_us: Mapping[str, int] = {}
+        """What each input had promised where the last batch ended."""
+        self._tops: dict[str, tuple[int, int]] = {}
+        """Per input, its last row, and the largest time of all rows up to it."""
         self._passing = Passing(diagram, stage)
         self._passed = Mark(ends={}, watermark_us=0)
         """Up to where boundaries were passed on that Spark has not read."""
@@ -330,6 +343,7 @@ class StageRunner:
             self._written(stream, appended[stream].first_id, rows, self.store.log(stream).punctuations())
         self._rows_out += sum(table.num_rows for table in batch.tables.values())
         self._next_watermark_us = self._watermark_of(at_end)
+        self._said_us = {name: smallest(said, self._origins(name)) for name, said in at_end.items()}
 
     def _watermark_of(self, promises: Mapping[str, Punctuations]) -> int:
         """What Spark makes of these promises of the inputs."""
@@ -420,29 +434,52 @@ class StageRunner:
                 self._news.wait(left_s)
             elif self._has_only_boundaries(waiting, now) and self._pass_on(read, asked_in):
                 self._pace = self._pace.passed(now)
+            elif self._has_few_rows(waiting, now) and self._wants_none(read) and self._pass_on(read, asked_in):
+                self._pace = self._pace.looked(now)
             else:
                 return waiting, now
             now = time.monotonic()
 
     def _has_only_boundaries(self, waiting: Waiting, now: float) -> bool:
-        """Whether a batch would begin for boundaries and nothing else."""
+        """Whether a batch would begin for boundaries and nothing else that shows."""
         others = replace(waiting, boundaries=False)
-        return waiting.boundaries and not waiting.rows and not waiting.results and self._pace.wait_s(others, now) > 0
+        shows = waiting.results or (waiting.rows and not waiting.kept)
+        return waiting.boundaries and not shows and self._pace.wait_s(others, now) > 0
+
+    def _has_few_rows(self, waiting: Waiting, now: float) -> bool:
+        """Whether a batch would begin for a few rows, of which the stage may want none, and for nothing else."""
+        shows = waiting.is_much or waiting.results
+        return self._is_choosy and not shows and self._pace.wait_s(replace(waiting, rows=0, boundaries=False), now) > 0
+
+    def _wants_none(self, read: dict[str, int]) -> bool:
+        """Whether the stage has no use for any row that no batch has read; then they do not count any more."""
+        self._take_inflows()
+        ends = {name: log.end() for name, log in self._inputs.items()}
+        unread = self._unread(ends, read)
+        for name in unread:
+            for segment in self._inputs[name].read(self._ends.get(name, 0), ends[name].seq):
+                is_new = segment.rows is not None and segment.first_id + segment.rows.num_rows > read[name] + 1
+                if is_new and selected(segment.rows, self._selections.get(name, ALL_ROWS)).num_rows:
+                    return False
+        read.update({name: ends[name].last_id for name in unread})
+        return True
 
     def _pass_on(self, read: dict[str, int], asked_in: int) -> bool:
         """Promises what the boundaries in the journals allow, without a batch (``core.passing``); whether it can.
 
         A question is held, so no batch is under way: what was read up to ``self._ends`` is logged. A full journal is
-        freed by a batch only.
+        freed by a batch only. What is not in the journals yet is left for the next time, if there is other news.
         """
-        self._take_inflows()
+        if all(log.end_seq() <= self._done(name) for name, log in self._inputs.items()):
+            self._take_inflows()
         with self._logging:
             logs = (*self._inputs.values(), *self.store.logs.values())
             if self._must_run or self._starts != asked_in or any(log.is_full() for log in logs):
                 return False
             ends = {name: log.end() for name, log in self._inputs.items()}
             at = {name: end.punctuations for name, end in ends.items()}
-            now_us, rows = self._watermark_of(at), self._unread(ends, read)
+            now_us, unread = self._watermark_of(at), self._unread(ends, read)
+            rows = 0 if self._keeps(unread) else sum(unread.values())
             promised = self._passing.promised(at, rows=rows, before_us=self._watermark_us, now_us=now_us)
             if promised is None or not self._promise(promised):
                 return False
@@ -479,35 +516,79 @@ class StageRunner:
         """What the next batch has to do. ``read`` has, for the journals that were looked at, the last row of the last
         batch: nothing moves it while a question is held."""
         ends = {name: log.end() for name, log in self._inputs.items()}
-        flowing = [inflow.waiting() for inflow in self._inflows]
-        rows = self._unread(ends, read) + sum(count for count, _ in flowing)
+        rows = self._unread(ends, read)
+        flows = False
+        for inflow in self._inflows:
+            count, is_there = inflow.waiting()
+            rows[inflow.stream] = rows.get(inflow.stream, 0) + count
+            flows = flows or is_there
         unread = any(end.seq > self._ends.get(name, 0) for name, end in ends.items())
         pending = self.punctuation_is_pending()
         shows = pending and self._passing.shows(self._watermark_us, self._next_watermark_us)
-        news = any(end.seq > self._done(name) for name, end in ends.items()) or any(each for _, each in flowing)
+        news = flows or any(end.seq > self._done(name) for name, end in ends.items())
         unsaid = pending and not shows and self._next_watermark_us > self._passed.watermark_us
-        return Waiting(rows=rows, boundaries=news or unsaid, results=shows, upkeep=pending or unread)
+        count = sum(rows.values())
+        return Waiting(
+            rows=count,
+            kept=count > 0 and self._keeps(rows) and not self._shows_at(ends),
+            boundaries=news or unsaid,
+            results=shows,
+            upkeep=pending or unread or count > 0,
+        )
 
-    def _unread(self, ends: Mapping[str, End], read: dict[str, int]) -> int:
-        """The rows in the journals that no batch has read. Before the first batch that is not known."""
-        rows = 0
+    def _keeps(self, rows: Mapping[str, int]) -> bool:
+        """Whether so many rows of the inputs, which no batch has read, show nothing yet. The largest times that were
+        known before are no more than those of now: most rows of a busy Join need no look into its journals."""
+        looks = (self._known_top_us, self._top_us)
+        return all(self._passing.keeps(rows, self._said_us, top_us) for top_us in looks)
+
+    def _shows_at(self, ends: Mapping[str, End]) -> bool:
+        """Whether the boundaries in the journals show results."""
+        now_us = self._watermark_of({name: end.punctuations for name, end in ends.items()})
+        return self._passing.shows(self._watermark_us, now_us)
+
+    def _known_top_us(self, stream: str) -> int:
+        return self._tops.get(stream, (0, 0))[1]
+
+    def _top_us(self, stream: str) -> int:
+        log = self._inputs[stream]
+        last_id = log.last_id()
+        known = self._tops.get(stream)
+        if known is None or known[0] != last_id:
+            known = self._tops[stream] = last_id, max(log.tops().values(), default=0)
+        return known[1]
+
+    def _unread(self, ends: Mapping[str, End], read: dict[str, int]) -> dict[str, int]:
+        """The rows in each journal that no batch has read. Before the first batch that is not known."""
+        rows: dict[str, int] = {}
         for name, end in ends.items() if self.has_run else ():
             if end.seq > self._ends.get(name, 0):
                 if name not in read:
                     log = self._inputs[name]
                     read[name] = log.last_id() - log.rows_after(self._ends.get(name, 0))
-                rows += end.last_id - read[name]
+                rows[name] = end.last_id - read[name]
         return rows
 
     def _done(self, stream: str) -> int:
         """The segment up to which all is logged, by a batch or without."""
         return max(self._ends.get(stream, 0), self._passed.ends.get(stream, 0))
 
-    def may_wait(self) -> bool:
-        """Whether no batch would begin now for a row that came now; it will be asked for when one does."""
+    def may_wait(self, stream: str, promises: Punctuations) -> bool:
+        """Whether no batch would begin now for a row that came now, with these promises; it will be asked for when one
+        does. While a batch runs none begins. Where rows are kept, what lets a window end is to be in the journal at
+        once."""
         if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
             return False
-        return self._pace.wait_s(Waiting(rows=1), time.monotonic()) > 0
+        if self._in_batch:
+            return True
+        kept = self._keeps({stream: 1}) and not self._ends_window(stream, promises)
+        return self._pace.wait_s(Waiting(rows=1, kept=kept, boundaries=True), time.monotonic()) > 0
+
+    def _ends_window(self, stream: str, promises: Punctuations) -> bool:
+        """Whether a journal with these promises would allow results that it does not allow yet."""
+        said = self._inputs[stream].punctuations()
+        before_us, now_us = (self._watermark_of({stream: each}) for each in (said, promises))
+        return self._passing.shows(before_us, now_us)
 
     def ring(self) -> None:
         self._news.set()

@@ -9,7 +9,7 @@ from anabranch.core import readers as logs
 from anabranch.core.ledger import Decision, decide
 from anabranch.core.passing import raised
 from anabranch.model.position import Position
-from anabranch.model.punctuation import Punctuations
+from anabranch.model.punctuation import Punctuations, smallest
 from anabranch.query.graph import Stage
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.engine import Checkpoint, Engine, Plan
@@ -94,7 +94,7 @@ class Working:
         """The disk when boundaries are passed on, if they can be without a batch and that promises anything new. A
         batch reads them later."""
         engine, before = self._engines[stage.name], self._process.memory
-        rows = sum(len(tuples) for tuples in plan.tuples.values())
+        rows = 0 if self._keeps(stage, plan) else sum(len(tuples) for tuples in plan.tuples.values())
         before_us, now_us = engine.watermark_us, engine.watermark_after(plan.promises)
         promised = self._passing[stage.name].promised(plan.promises, rows=rows, before_us=before_us, now_us=now_us)
         if promised is None:
@@ -104,6 +104,19 @@ class Working:
             tape = disk.tapes[target.stream]
             disk = disk.with_tape(tape.append((), raised(tape.promises, promised)))
         return None if disk is before else disk
+
+    def _keeps(self, stage: Stage, plan: Plan) -> bool:
+        checkpoint = self._process.memory.checkpoints[stage.name]
+        said_us = {
+            stream: smallest(self._promises_read(checkpoint, stream), self._role.origins[stream])
+            for stream in stage.inputs
+        }
+
+        def top_us(stream: str) -> int:
+            return max((each.stime for read in (*checkpoint.done, plan) for each in read.tuples[stream]), default=0)
+
+        rows = {stream: len(tuples) for stream, tuples in plan.tuples.items()}
+        return self._passing[stage.name].keeps(rows, said_us, top_us)
 
     def _promises_read(self, checkpoint: Checkpoint, stream: str) -> Punctuations:
         return checkpoint.done[-1].promises[stream] if checkpoint.done else {}

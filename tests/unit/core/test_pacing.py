@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from anabranch import limits
-from anabranch.core.pacing import NEVER, Pace, Waiting, shows_results
+from anabranch.core.pacing import NEVER, Pace, Waiting, keeps_rows, shows_results
 from anabranch.query.boxes import Aggregate, Arrow, Box, Join, Session, Source
 
 BATCH_S = 0.04
@@ -16,6 +16,7 @@ ONE_ROW = Waiting(rows=1, boundaries=True)
 BOUNDARY = Waiting(boundaries=True)
 RESULTS = Waiting(results=True, upkeep=True)
 UPKEEP = Waiting(upkeep=True)
+KEPT_ROWS = Waiting(rows=1, kept=True, upkeep=True)
 S = 1_000_000
 
 
@@ -58,7 +59,7 @@ def test_slow_batches_are_no_further_apart_than_the_setting() -> None:
     assert slow.interval_s == MOST_S
 
 
-@pytest.mark.parametrize("waiting", [ONE_ROW, BOUNDARY, RESULTS, UPKEEP])
+@pytest.mark.parametrize("waiting", [ONE_ROW, BOUNDARY, RESULTS, UPKEEP, KEPT_ROWS])
 def test_a_setting_of_zero_begins_every_batch_at_once(waiting: Waiting) -> None:
     assert paced(most_s=0.0).wait_s(waiting, 0.0) == 0.0
 
@@ -93,6 +94,18 @@ def test_rows_that_close_a_window_each_do_not_undo_the_pace() -> None:
 def test_what_shows_nothing_waits_for_what_comes_next_but_not_for_ever() -> None:
     assert paced().wait_s(UPKEEP, 0.1) == pytest.approx(limits.UPKEEP_WAIT_S - 0.1)
     assert paced().wait_s(replace(UPKEEP, boundaries=True), 0.1) == pytest.approx(0.3)
+
+
+def test_rows_that_a_window_keeps_wait_as_what_shows_nothing_does() -> None:
+    assert paced().wait_s(KEPT_ROWS, 0.1) == pytest.approx(limits.UPKEEP_WAIT_S - 0.1)
+    assert paced().wait_s(replace(KEPT_ROWS, results=True), 0.1) == 0.0
+    assert paced().wait_s(replace(KEPT_ROWS, rows=limits.PACE_ROWS), 0.1) == 0.0
+
+
+def test_boundaries_beside_kept_rows_wait_as_long_as_those_of_a_quiet_source() -> None:
+    quiet_s = limits.BOUNDARY_INTERVAL_US / S
+    assert paced().wait_s(replace(KEPT_ROWS, boundaries=True), 0.1) == pytest.approx(quiet_s - 0.1)
+    assert paced().passed(5.0).wait_s(replace(KEPT_ROWS, boundaries=True), 5.1) == pytest.approx(quiet_s - 0.1)
 
 
 def test_what_shows_nothing_waits_longer_than_the_next_boundary_takes() -> None:
@@ -146,6 +159,14 @@ def test_a_join_shows_nothing_and_a_window_of_tuples_may_always() -> None:
     assert [shows_results(root, 1, 2) for root in (counting, join, source)] == [True, False, False]
 
 
+def test_only_a_window_of_time_without_early_results_keeps_its_rows() -> None:
+    window = Aggregate(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), window_us=S, every_us=S)
+    counting = Aggregate(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), rows=3, every_rows=3)
+    join = Join(name="j", left=Arrow("s"), right=Arrow("t"), on="a = b", within_us=S)
+    boxes: list[Box] = [window, replace(window, emit_rows=1), counting, join, Source(name="s", schema=())]
+    assert [keeps_rows(box) for box in boxes] == [True, False, False, False, False]
+
+
 def test_a_session_may_always_show_something() -> None:
     """Where it ends is known to Spark alone."""
     session = Session(name="w", input=Arrow("s"), columns="count(*) AS n", by=(), gap_us=S)
@@ -156,4 +177,11 @@ def test_boundaries_that_are_passed_on_keep_the_pace_and_hold_no_row() -> None:
     pace = paced().passed(5.0)
     assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
     assert pace.wait_s(ONE_ROW, 5.1) == 0.0
+    assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)
+
+
+def test_rows_that_nobody_wants_keep_the_pace() -> None:
+    pace = paced().looked(5.0)
+    assert pace.wait_s(ONE_ROW, 5.1) == pytest.approx(0.3)
+    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
     assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)

@@ -24,6 +24,7 @@ from anabranch.core.inlet import (
     TuplesArrived,
 )
 from anabranch.model.position import Position
+from anabranch.model.punctuation import Punctuations
 from anabranch.node import inlet
 from anabranch.node.inlet import INLET_READER, JournalInlet
 from anabranch.storage.log import LogSpec
@@ -206,8 +207,10 @@ class Stage:
     def __init__(self) -> None:
         self.waits = True
         self.rung = 0
+        self.offered: Punctuations = {}
 
-    def may_wait(self) -> bool:
+    def may_wait(self, stream: str, promises: Punctuations) -> bool:
+        self.offered = dict(promises)
         return self.waits
 
     def ring(self) -> None:
@@ -237,6 +240,17 @@ def test_rows_that_no_stage_would_read_yet_share_a_transaction(journal: Journal,
     assert (journal.inlet.first_from("m"), journal.inlet.first_from("n")) == (3, 0)
 
 
+def test_what_several_copies_brought_first_is_one_transaction(journal: Journal, stage: Stage) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    journal.arrived("n", 1, [(0, 1, 1), (0, 2, 2)], a=2)
+    commits: list[int] = []
+    journal.log.on_change(lambda: commits.append(journal.log.end_seq()))
+    journal.inlet.take()
+    assert (journal.entries(), commits) == ([(0, 1, 1), (0, 2, 2)], [2])
+    assert journal.log.punctuations() == {"a": 2}
+    assert (journal.inlet.first_from("m"), journal.inlet.first_from("n")) == (1, 1)
+
+
 def test_a_row_that_a_stage_would_read_now_goes_to_the_journal_with_what_its_copy_brought(
     journal: Journal, stage: Stage
 ) -> None:
@@ -244,6 +258,13 @@ def test_a_row_that_a_stage_would_read_now_goes_to_the_journal_with_what_its_cop
     stage.waits = False
     journal.arrived("m", 2, [(0, 2, 2)], a=2)
     assert journal.entries() == [(0, 1, 1), (0, 2, 2)]
+
+
+def test_a_stage_is_asked_with_the_promises_of_all_that_was_put_off(journal: Journal, stage: Stage) -> None:
+    """One of two origins may have passed the end of a window in a piece that waits, and the other passes it now."""
+    journal.arrived("m", 1, [(0, 1, 1)], a=5)
+    journal.arrived("n", 1, [(0, 1, 1)], a=4, b=7)
+    assert stage.offered == {"a": 5, "b": 7}
 
 
 def test_what_was_put_off_before_a_crash_comes_again(journal: Journal, stage: Stage) -> None:

@@ -237,6 +237,19 @@ def test_whoever_waits_for_results_waits_for_no_pace(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("patient")
+def test_what_comes_while_a_batch_runs_may_wait_for_the_next(bench: Bench) -> None:
+    bench.journal.last = 3
+    bench.runner._news.set()
+    held = Held(bench)
+    assert not bench.runner.may_wait("s", {})
+    bench.journal.grow()
+    held.wait_over()
+    assert bench.runner.may_wait("s", {})
+    bench.runner.start(lambda _: None)
+    assert not bench.runner.may_wait("s", {})
+
+
+@pytest.mark.usefixtures("patient")
 def test_a_stop_waits_for_no_pace(bench: Bench) -> None:
     paced(bench)
     held = Held(bench)
