@@ -1,8 +1,8 @@
-"""Runs the tests in groups, one more at once than there are cores, and tells at the end how each went and what it took.
+"""Runs the tests in groups, two more at once than there are cores, and tells at the end how each went and what it took.
 
-Each group is one pytest, and waits for a third of its time. More of them at once would only starve each other: what
-they start are real nodes, with Spark. Those that take longest begin. Options go to each of them, but for
-``--only NAME``, which is a part of a group's name.
+Each group is one pytest. The two with Spark begin, because they take longest, beside the two that wait for most of
+their time. Those that only compute come last: they keep the cores busy to the end. More at once would only starve each
+other. Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
 
 Ctrl-C and SIGTERM end all that runs. See ``adopt.py`` for processes that outlive their tests.
 """
@@ -33,7 +33,7 @@ GROUPS = {
     "of rules and stores": PURE,
     "of the command line": ("tests/unit/cli",),
 }
-"""The longest first."""
+"""First those with Spark, then those that wait, then those that compute."""
 
 LOOK_S = 0.1
 
@@ -112,7 +112,7 @@ def _options() -> tuple[argparse.Namespace, list[str]]:
     parser = argparse.ArgumentParser(prog="scripts/test.py", description=__doc__.partition("\n")[0])
     parser.add_argument("--only", default="", metavar="NAME", help="groups with this in their name")
     parser.add_argument("--shown", type=int, default=15, metavar="TESTS", help="of those that cost most, so many")
-    parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)) + 1, help="groups, at most")
+    parser.add_argument("--at-once", type=int, default=len(os.sched_getaffinity(0)) + 2, help="groups, at most")
     return parser.parse_known_args()
 
 

@@ -14,6 +14,10 @@ HANG_S: Final = 600.0
 """Ends a test whose condition never comes true. It is no bound on speed: those are measured by the benchmarks."""
 
 
+LOOK_S: Final = (0.02, 0.2)
+"""Between two looks, at first and when it takes long: a look may be a question to a node, which costs both a moment."""
+
+
 def wait_for(
     condition: Callable[[], object],
     shows: Callable[[], object] = lambda: "it did not happen",
@@ -21,7 +25,8 @@ def wait_for(
     seconds: float = HANG_S,
 ) -> None:
     """``shows`` says what is the case instead; ``seconds`` is given where the time itself is what is tested."""
-    deadline = time.monotonic() + seconds
+    began = time.monotonic()
     while not condition():
-        assert time.monotonic() < deadline, shows()
-        time.sleep(0.02)
+        waited_s = time.monotonic() - began
+        assert waited_s < seconds, shows()
+        time.sleep(min(max(LOOK_S[0], waited_s / 20), LOOK_S[1]))

@@ -27,8 +27,8 @@ ROOT = Path(__file__).parents[2]
 LIFE = "20m"
 """A node ends by itself after this time, should the harness die without a chance to clean up."""
 
-POLL_S = 0.1
-"""Between two questions: each costs the node a moment too."""
+POLL_S = (0.1, 0.5)
+"""Between two questions, at first and when it takes long: each costs the node a moment too."""
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
@@ -147,17 +147,18 @@ class NodeProcess:
         self.wait(lambda: caught_up(self.status()), "catches up")
 
     def wait(self, condition: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + HANG_S
+        began = time.monotonic()
         while not condition():
             code = self._popen.poll()
             if code is not None:
                 raise HarnessError(f"the node ended with {code} before it {what}; its log ends:\n{self.log_tail()}")
-            if time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if waited_s > HANG_S:
                 raise HarnessError(
                     f"after {HANG_S:.0f} s the node has not come so far that it {what}; status: {self.status()}; "
                     f"its log ends:\n{self.log_tail()}"
                 )
-            time.sleep(POLL_S)
+            time.sleep(min(max(POLL_S[0], waited_s / 20), POLL_S[1]))
 
     def log_tail(self, size: int = 8_000) -> str:
         return self.log.read_bytes()[-size:].decode(errors="replace")

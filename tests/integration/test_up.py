@@ -7,13 +7,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import anabranch as ab
+from anabranch.cli.app import app
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.deploy.sessions import members
 from tests.chaos.checkers import ids_contiguous, nothing_twice, rows_of
@@ -25,7 +28,10 @@ pytestmark = pytest.mark.processes
 
 
 class Shell:
-    """A shell in which a deployment runs, with a registry of its own, and those beside it."""
+    """A shell in which a deployment runs, with a registry of its own, and those beside it.
+
+    Of these only one is a process: a Python that starts costs more than what it is to say.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.file = write(folder)
@@ -53,6 +59,11 @@ class Shell:
             )
 
     def says(self, *arguments: str) -> str:
+        done = CliRunner().invoke(app, list(arguments))
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def says_as_a_process(self, *arguments: str) -> str:
         done = subprocess.run(
             [sys.executable, "-m", "anabranch.cli", *arguments],
             capture_output=True,
@@ -63,12 +74,8 @@ class Shell:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def status(self) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.says("status", "--json"))
-        return found
-
     def states(self) -> dict[str, str]:
-        return {name: node["state"] for name, node in self.status()["nodes"].items()}
+        return {name: node["state"] for name, node in json.loads(self.says("status", "--json"))["nodes"].items()}
 
     def push(self, name: str, first: int, last: int) -> None:
         with ab.connect(str(self.plan.nodes[name].address)) as connection:
@@ -86,7 +93,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     shell = Shell(tmp_path)
     try:
         yield shell
@@ -102,7 +110,7 @@ def test_up(shell: Shell) -> None:
     shell.push("a", 0, 10)
     shell.push("b", 100, 110)
     wait_for(lambda: len(shell.even()) == 10)
-    found = shell.status()
+    found = json.loads(shell.says_as_a_process("status", "--json"))
     assert {node["state"] for node in found["nodes"].values()} == {"running"}
     streams = found["queries"]["numbers"]["streams"]
     assert {stream: streams[stream]["readers"]["c"][copy]["first"] for stream, copy in

@@ -21,8 +21,13 @@ from tests.simulation.broken import BROKEN
 SEEDS = range(50)
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {
-    "entries shown before a peer has them": 19,
     "vouching without floors": 3,
+    "votes asked for without a trial": 5,
+    "a leader that gives way to anyone": 7,
+    "a candidate that gives up": 2,
+    "a producer that cannot take its lane along": 7,
+    "clients forgotten by a new leader": 2,
+    "a deep layer that nobody waits for": 1,
     "a horizon that waits for the dead": 6,
 }
 """Seeds to try first: most of the others do not notice it."""
@@ -75,7 +80,8 @@ def test_a_broken_rule_is_noticed(rule: str) -> None:
         assert story in broken
         return
     faults = AT_THE_ENTRANCE if rule == "entries shown before a peer has them" else tuple(Fault)
-    seeds = (NOTICED_BY.get(rule, 0), *range(60))
+    first = NOTICED_BY.get(rule, 0)
+    seeds = (first, *(seed for seed in range(60) if seed != first))
     assert any(simulate(seed, faults=faults, protocol=BROKEN[rule]).broken for seed in seeds)
 
 

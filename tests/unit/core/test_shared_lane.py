@@ -46,25 +46,36 @@ class Group:
     def handle(self, name: str, event: Any) -> list[Any]:
         copy, leading, actions = self.lanes[name].handle(self.copies[name], self.leading[name], event)
         assert copy.released >= self.copies[name].released
-        if copy != self.copies[name] and self.lanes[name].must_store(event, actions):
+        has_changed = copy != self.copies[name]
+        if has_changed and self.lanes[name].must_store(event, actions):
             self.disks[name] = copy
         self.copies[name], self.leading[name] = copy, leading
         for action in actions:
             if isinstance(action, Tell):
                 self.under_way.append(action)
             self.holes += isinstance(action, BeginAt)
-        self.check()
+        if has_changed:
+            self.check(name)
         return [action for action in actions if not isinstance(action, Tell)]
 
-    def check(self) -> None:
-        for name, copy in self.copies.items():
-            assert copy.base is None or copy.base == self.agreed[copy.trimmed]
-            for place, entry in enumerate(copy.between(copy.trimmed, copy.released), start=copy.trimmed + 1):
-                agreed = self.agreed.setdefault(place, entry)
-                assert entry == agreed, f"{name} shows {entry} at {place}, another {agreed}"
-                follows, is_chained, _ = entry.partition("<")
-                before = self.agreed.get(place - 1, follows)
-                assert not is_chained or before.rpartition("<")[2] == follows, f"{entry} follows {before} at {place}"
+    def check(self, name: str) -> None:
+        """A copy that has changed. What all agreed on grows and never changes, so the others are as right as before."""
+        copy = self.copies[name]
+        assert copy.base is None or copy.base == self.agreed[copy.trimmed]
+        for place, entry in enumerate(copy.between(copy.trimmed, copy.released), start=copy.trimmed + 1):
+            if place not in self.agreed:
+                self.agreed[place] = entry
+                self.check_follows(place)
+                self.check_follows(place + 1)
+            agreed = self.agreed[place]
+            assert entry == agreed, f"{name} shows {entry} at {place}, another {agreed}"
+
+    def check_follows(self, place: int) -> None:
+        """That an entry stands behind the one that it says it follows, as soon as both are known."""
+        entry, before = self.agreed.get(place, ""), self.agreed.get(place - 1)
+        follows, is_chained, _ = entry.partition("<")
+        is_right = before is None or not is_chained or before.rpartition("<")[2] == follows
+        assert is_right, f"{entry} follows {before} at {place}"
 
     def enter(self, name: str, what: str) -> None:
         """An entry that says which one it follows: what a lane makes of rows rests on all that came before."""
@@ -101,6 +112,7 @@ class Group:
         """Forgets what every entry point has released, or all up to this place."""
         for copies in (self.copies, self.disks):
             copies[name] = copies[name].trim(self.copies[name].everywhere if through is None else through)
+        self.check(name)
 
     def campaign(self, name: str) -> None:
         """It asks to lead, as if a trial had told it to; its questions are lost."""
@@ -111,6 +123,7 @@ class Group:
     def crash(self, name: str) -> None:
         self.leading[name] = None
         self.copies[name] = self.disks[name]
+        self.check(name)
 
     def lose_disk(self, name: str) -> None:
         self.lives += 1
