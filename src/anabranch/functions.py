@@ -68,7 +68,7 @@ def find_again(name: str, root: str, digest: str) -> Found:
     found = find(name)
     if found.digest != digest:
         raise ConfigError(
-            f"{name}: this worker has another version of the module than the host, in {found.root or 'its path'}.",
+            f"{name}: this worker has a different version of the module than the host, in {found.root or 'its path'}.",
             remedy="Give all machines the same one, and restart the host after a change.",
         )
     return found
@@ -81,7 +81,7 @@ def called(box: str, name: str, call: Call, batch: pa.RecordBatch, made: pa.Sche
         returned = call(batch)
     except Exception as error:
         message = f"Box {box}: {name} raised {type(error).__name__}: {error}{_place(error)}."
-        raise ConfigError(message, remedy="Correct the function, or filter such rows out before it.") from error
+        raise ConfigError(message, remedy="Correct the function, or filter out such rows before it.") from error
     return [
         _checked(box, name, each, field, len(batch))
         for each, field in zip(_columns(box, name, returned, made), made, strict=True)

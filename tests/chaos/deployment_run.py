@@ -148,7 +148,7 @@ class DeploymentRun:
             self._nodes.start()
             self._nodes.wait_running(timeout_s=HANG_S)
             self._outcome.started_s = time.monotonic() - began
-            self._report(f"all nodes run after {self._outcome.started_s:.1f} s")
+            self._report(f"all nodes running after {self._outcome.started_s:.1f} s")
             with running([*self._pushers, self._follower]):
                 yield Hurting(self._nodes, self.layout, looker, self._pushed, self._report)
         left = {session: members(session) for session in self._sessions if members(session)}
@@ -221,7 +221,7 @@ class DeploymentRun:
         for change in self._nodes.look():
             if change.state == "ended":
                 said = "\n  ".join(self._nodes.child(change.node).last_lines())
-                raise HarnessError(f"{change.node} has ended by itself with {change.code}:\n  {said}")
+                raise HarnessError(f"{change.node} exited unexpectedly with {change.code}:\n  {said}")
         self._sessions |= {self._nodes.child(name).session for name in self._plan.nodes}
         hurting.advance()
         for client in (*self._pushers, self._follower):

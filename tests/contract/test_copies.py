@@ -433,5 +433,5 @@ def test_another_query_is_refused(tmp_path: Path, opened: ExitStack) -> None:
     down = Downstream(tmp_path / "d.db", {"m": up}, origins=("a", "c"))
     opened.callback(down.close)
     wait_for(lambda: down.followers["m"].failure is not None)
-    assert "has another query" in str(down.followers["m"].failure)
+    assert "runs a different query" in str(down.followers["m"].failure)
     assert entries_of(down.journal) == []

@@ -78,7 +78,7 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path) -> None:
     output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, errors
     assert "filter: throughput" in output
-    assert "the table is not complete" in output
+    assert "the table is incomplete" in output
     assert "Traceback" not in errors
     assert not list(temporary.iterdir())
 

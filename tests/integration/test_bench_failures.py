@@ -125,7 +125,7 @@ def test_ctrl_c_ends_it_and_all_that_it_started(temporary: Path, what: str, when
         os.killpg(process.pid, signal.SIGINT)
         output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 130, errors
-    assert "the table is not complete" in output
+    assert "the table is incomplete" in output
     assert "Traceback" not in errors
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in started), lambda: started)
     assert not list(temporary.iterdir())

@@ -43,7 +43,7 @@ def test_the_demo_finds_what_went_wrong_and_leaves_only_a_plot(tmp_path: Path, t
     output, errors = process.communicate(timeout=HANG_S)
     assert process.returncode == 0, output + errors
     assert "starting Spark" in output
-    assert "\nRight: the query told the cause of all " in output
+    assert "\nCorrect: the query found the true cause of all " in output
     assert "median " in output
     assert (tmp_path / "latency.png").read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
     summary = json.loads((tmp_path / "summary.json").read_text())

@@ -174,7 +174,7 @@ def test_an_error_in_the_middle_of_a_range_reaches_the_user_as_a_sentence(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail() -> None:
-        raise StateError("The segment is damaged.", remedy="Restore it from a copy.")
+        raise StateError("The segment is damaged.", remedy="Restore it from a backup.")
 
     with running(filtered(), state) as node, ab.connect(node.address) as connection:
         told: list[str] = []
@@ -185,7 +185,7 @@ def test_an_error_in_the_middle_of_a_range_reaches_the_user_as_a_sentence(
         connection.push("numbers", [{"x": x} for x in range(10)])
         wait_for(lambda: results(node) == list(range(10)), lambda: node.statistics()["stages"])
         assert hurt.happened == 1
-        assert told == ["Stage numbers failed in Spark: The segment is damaged. Restore it from a copy."]
+        assert told == ["Stage numbers failed in Spark: The segment is damaged. Restore it from a backup."]
         assert held_bytes(session_of(node)) == 0
 
 

@@ -73,7 +73,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
         with ab.connect(node.address) as connection:
             node.wait(lambda: (node.status() or {})["state"] == "restarting Spark", "says what it is at")
             told = spark_of(node)["error"]
-            assert "killed by SIGKILL, perhaps because the memory of this machine ran out" in told
+            assert "killed by SIGKILL, perhaps because this machine ran out of memory" in told
             assert "spark.driver.memory, which is 2g" in told
             connection.push("pushed", [{"n": 1}, {"n": 2}])  # taken while there is no Spark
             logged = numbers(connection, "some", "n")  # and logs are read
@@ -96,7 +96,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
         assert "Traceback" not in said, said
         assert "py4j" not in said, said
         told_lines = [line for line in said.splitlines() if "Spark's JVM was killed by SIGKILL" in line]
-        assert ["started again in 0.5 s" in told_lines[0], "started again in 1.0 s" in told_lines[1]] == [True] * 2, (
+        assert ["Spark restarts in 0.5 s" in told_lines[0], "Spark restarts in 1.0 s" in told_lines[1]] == [True] * 2, (
             said
         )
 

@@ -169,14 +169,14 @@ def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_pat
         connection.push("events", rows(600, 1_200))
         wait_for(lambda: len(results(deployment)) == 5)
         deployment.start("a")
-        assert {"being rebuilt from b", "rebuilt"} <= set(deployment.said["a"])
+        assert {"rebuilding from b", "rebuilt"} <= set(deployment.said["a"])
         after = deployment.nodes["a"].stream("box:totals")
         assert after.incarnation not in (before, deployment.nodes["b"].stream("box:totals").incarnation)
         deployment.lose_disk("b")
         connection.push("events", rows(1_200, 1_800))  # only the rebuilt one has it, and what its windows held before
         wait_for(lambda: len(results(deployment)) == 8)
         deployment.start("b")
-        assert {"being rebuilt from a", "rebuilt"} <= set(deployment.said["b"])
+        assert {"rebuilding from a", "rebuilt"} <= set(deployment.said["b"])
         connection.client.close_lane("events")
         wait_for(lambda: len(results(deployment)) == len(expected(1_800)))
         found = results(deployment)
@@ -241,7 +241,9 @@ def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> 
         wait_for(lambda: "rebuilt" in deployment.said["a"])
         a = deployment.nodes["a"]
         wait_for(lambda: a.statistics()["state"] == "running")
-        assert any(said.startswith("has to be rebuilt: It lacks what no copy") for said in deployment.said["a"])
+        assert any(
+            said.startswith("must be rebuilt: It lacks tuples that no reachable copy") for said in deployment.said["a"]
+        )
         assert not entry.hosted.streams._served["events"].is_cut_off("replica:a")
         wait_for(lambda: len(results(deployment)) == 8)
         deployment.stop("b")

@@ -60,7 +60,7 @@ def test_a_module_beside_the_query_is_called_and_a_changed_one_is_another_stream
         assert found == {"ann": 3.0, "bob": None}
     sys.modules.pop("ride_scoring")
     (file.parent / "ride_scoring.py").write_text(MODULE.replace("2.0", "3.0"))
-    with pytest.raises(ab.StateError, match="holds what another version of the module ride_scoring computed"):
+    with pytest.raises(ab.StateError, match="holds results of a different version of the module ride_scoring"):
         ab.Node(load(file), state)
 
 

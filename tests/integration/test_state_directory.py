@@ -308,7 +308,7 @@ def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
         writer = Writer(connection.producer("blobs", "writer"))
         told = writer.push_until_refused()
         assert "Intake has stopped" in told.message
-        assert "Make room" in told.remedy
+        assert "Free space" in told.remedy
         assert "Intake has stopped" in node.statistics()["intake"]
         if disk.own:
             ballast.append(disk.fill("more ballast", 256 * MEBIBYTE))

@@ -133,8 +133,8 @@ def test_a_node_that_ends_by_itself_is_told_and_the_others_go_on(
     with Scene(nodes) as scene:
         scene.update(found)
     shown = capsys.readouterr().out
-    assert f"a has ended by itself by signal 9; all it said is in {nodes.child('a').log}. At last:\n" in shown
-    assert "running\n" in shown.partition("At last:")[2]
+    assert f"a exited unexpectedly by signal 9. Full log: {nodes.child('a').log}. Last lines:\n" in shown
+    assert "running\n" in shown.partition("Last lines:")[2]
     assert nodes.child("b").state == "running"
     with pytest.raises(ab.OperatorError, match="The node a is ended"):
         nodes.wait_running(["a"])
@@ -144,7 +144,7 @@ def test_faults_need_the_word_of_the_file(tmp_path: Path) -> None:
     with Supervisor(write(tmp_path, faults=False)) as supervisor:
         supervisor.start(["a"])
         faults = Faults(supervisor)
-        with pytest.raises(ab.ConfigError, match="Write faults = true at its top, and start it again"):
+        with pytest.raises(ab.ConfigError, match="Write faults = true at its top, and restart it"):
             faults.handle({"do": "kill", "node": "a"})
         assert faults.handle({"do": "look"})["nodes"]["a"]["state"] == "starting"
 

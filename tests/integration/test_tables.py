@@ -106,7 +106,7 @@ def test_a_replica_with_other_contents_does_not_begin(tmp_path: Path) -> None:
     first = made(plan, "b", tmp_path / "b")
     with first:
         assert first.statistics()["tables"]["hosts"]["rows"] == 1
-        with pytest.raises(ab.StateError, match="The table 'hosts' has other contents here than on the node b"):
+        with pytest.raises(ab.StateError, match="The contents of table 'hosts' differ from those on node b"):
             made(plan, "c", tmp_path / "c").start()
         (tmp_path / "own.csv").write_text("site,host\neast,a\n")  # its directory is free again
         with made(plan, "c", tmp_path / "c") as second:

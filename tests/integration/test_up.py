@@ -104,7 +104,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 
 def test_up(shell: Shell) -> None:
-    wait_for(lambda: "all nodes run" in shell.out.read_text() or shell.up.poll() is not None, shell.out.read_text)
+    wait_for(lambda: "all nodes running" in shell.out.read_text() or shell.up.poll() is not None, shell.out.read_text)
     wait_for(lambda: shell.link("c", "a") == "cut")  # by its script
     assert shell.says("fault", "heal", "a", "c") == "a - c: heal\n"
     shell.push("a", 0, 10)

@@ -85,7 +85,7 @@ def test_a_worker_finds_the_module_where_the_host_did(module: Path, monkeypatch:
 
 
 def test_a_worker_with_another_version_says_so(module: Path) -> None:
-    with pytest.raises(ConfigError, match="this worker has another version of the module than the host, in "):
+    with pytest.raises(ConfigError, match="this worker has a different version of the module than the host, in "):
         find_again("user_scoring:score", str(module.parent), "0123")
 
 

@@ -105,5 +105,5 @@ def accounted(expected: np.ndarray, n: np.ndarray) -> tuple[int, int]:
     numbers, counts = np.unique(n, return_counts=True)
     unknown = np.setdiff1d(numbers, expected)
     if len(unknown):
-        raise InvariantBroken(f"A result of row {unknown[0]} came, which has none.")
+        raise InvariantBroken(f"Row {unknown[0]} has a result, but should have none.")
     return len(expected) - len(numbers), int((counts - 1).sum())

@@ -191,7 +191,7 @@ class EngineBench(Bench[Plan]):
             shutil.rmtree(directory)
             return measured
 
-        self._say(f"start and a backlog of {count:,} rows, both sides in processes of their own")
+        self._say(f"start and a backlog of {count:,} rows, each side in its own process")
         report.add(*_fresh_results(measure(FreshNode), measure(FreshPlain)))
 
 

@@ -117,14 +117,14 @@ class FailoverBench(Bench[Plan]):
             way.wait_near()
             way.wait(plan.warm_s)
             for turn in range(plan.kills):
-                self._say(f"{name}: kill {turn + 1} of {plan.kills}: before it, {plan.interval_s:g} s without")
+                self._say(f"{name}: kill {turn + 1} of {plan.kills}: {plan.interval_s:g} s without a kill first")
                 quiet.append(self._interval(way, lambda: None))
                 self._say(f"{name}: kill {turn + 1} of {plan.kills}")
                 hurt.append(self._interval(way, lambda turn=turn: way.kill(turn)))  # type: ignore[misc]
-                self._say(f"{name}: kill {turn + 1} of {plan.kills}: until all is as before")
+                self._say(f"{name}: kill {turn + 1} of {plan.kills}: recovering")
                 way.restore()
                 way.wait(plan.settle_s)
-            self._say(f"{name}: the last results")
+            self._say(f"{name}: waiting for the last results")
             way.finish()
             outcome = judged(way.arrivals.came(), way.flow.made, quiet, hurt)
         shutil.rmtree(way.directory)

@@ -130,7 +130,7 @@ class FreshSide(ABC):
         while not condition():
             self._check()
             if self._running().poll() is not None or time.monotonic() > deadline:
-                raise EngineError(f"A process of the benchmark ended or hangs: {said_last(self.directory)}")
+                raise EngineError(f"A benchmark process exited or hangs: {said_last(self.directory)}")
             time.sleep(LOOK_S)
 
 

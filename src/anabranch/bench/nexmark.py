@@ -133,7 +133,7 @@ class NexmarkBench(Bench[Plan]):
             self._check()
             alive()
             if time.monotonic() > deadline:
-                raise EngineError(f"After {WAIT_S:.0f} s not all results are there.")
+                raise EngineError(f"Results are still missing after {WAIT_S:.0f} s.")
             time.sleep(LOOK_S)
 
     # --- plain Spark -----------------------------------------------------------------------------------------------
@@ -232,7 +232,7 @@ def _table(stream: str, events: int) -> pa.Table:
 def check_results(name: str, batch: Batch, found: pa.Table) -> None:
     missing, added = batch.differences(name, found)
     if missing or added:
-        raise InvariantBroken(f"{name}: {missing} results of the batch are missing, and {added} are not of it.")
+        raise InvariantBroken(f"{name}: {missing} results of the batch are missing, and {added} results are not in it.")
 
 
 def _push(connection: Connection, diagram: Diagram, events: Events) -> None:

@@ -153,7 +153,7 @@ class OperatorsBench(Bench[Plan]):
             self._check()
             side.check_alive()
             if time.monotonic() > deadline:
-                raise EngineError(f"After {WAIT_S:.0f} s {side.workload.name} has not caught up.")
+                raise EngineError(f"{side.workload.name} has not caught up after {WAIT_S:.0f} s.")
 
 
 def _results(box: BoxWorkload, found: _Found) -> list[Result]:

@@ -31,7 +31,7 @@ _GONE: Final = (FileNotFoundError, ProcessLookupError, PermissionError)
 def check_system() -> None:
     if not (PROC / "self" / "smaps_rollup").exists():
         raise ConfigError(
-            "This system does not tell the memory and processor time of processes in /proc.", remedy="Use Linux."
+            "This system does not report the memory and processor time of processes in /proc.", remedy="Use Linux."
         )
 
 

@@ -120,7 +120,7 @@ class RacingBench(Bench[Plan]):
             before, start_us = way.statistics(), now_us()
             self._slow_in_turn(way)
             end_us, after = now_us(), way.statistics()
-            self._say(f"{way.name}: the last results")
+            self._say(f"{way.name}: waiting for the last results")
             way.finish()
             came = way.arrivals.came().made_within(start_us, end_us)
         shutil.rmtree(way.directory)

@@ -267,7 +267,7 @@ def wait_until(side: Side, condition: Callable[[], bool], check: Callable[[], No
         check()
         side.check_alive()
         if time.monotonic() > deadline:
-            raise EngineError(f"After {WAIT_S:.0f} s {side.name} has {side.rows_out()} results, and not all.")
+            raise EngineError(f"{side.name} has only {side.rows_out()} of its results after {WAIT_S:.0f} s.")
 
 
 def wait_for_results(side: Side, results: int, check: Callable[[], None]) -> None:

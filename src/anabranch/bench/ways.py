@@ -181,7 +181,7 @@ class PlainFiles(Way):
     def check(self) -> None:
         super().check()
         if self._process is not None and self._process.poll() is not None:
-            raise EngineError(f"Plain Spark has ended: {said_last(self.directory)}")
+            raise EngineError(f"Plain Spark exited: {said_last(self.directory)}")
 
     def _start(self) -> None:
         for folder in ("staging", SOURCE):
@@ -242,7 +242,7 @@ def check_nodes(nodes: Supervisor) -> None:
     for change in nodes.look():
         if change.state == "ended":
             told = "\n".join(nodes.child(change.node).last_lines())
-            raise EngineError(f"The node {change.node} has ended: {told}")
+            raise EngineError(f"Node {change.node} exited: {told}")
 
 
 class Deployed(Way):

@@ -100,7 +100,7 @@ app.command()(version.version)
 def _report(error: Exception, *, hint: bool) -> int:
     """Prints the error for people and returns its exit code."""
     if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-        error = DiskFull("There is no space left where the output goes.", remedy="Make room, or write elsewhere.")
+        error = DiskFull("No space left for the output.", remedy="Free some space, or write elsewhere.")
     if isinstance(error, AnabranchError):
         typer.echo(f"{painted(f'error[{error.code}]:', Tone.bad, err=True)} {error}", err=True)
         return error.exit_code

@@ -24,10 +24,10 @@ WIDTH: Final = 120
 """Columns of a table that goes to a file or a pipe."""
 
 _Json = Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Also write the results to this file.")]
-_QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: two to three minutes, rough.")]
-_QuickIdle = Annotated[bool, typer.Option("--quick", help="Shorter intervals: two to three minutes, rough.")]
-_QuickStart = Annotated[bool, typer.Option("--quick", help="One round: about a minute, rough.")]
-_QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: about two minutes, rough.")]
+_QuickFailover = Annotated[bool, typer.Option("--quick", help="One kill each: two to three minutes, rough numbers.")]
+_QuickIdle = Annotated[bool, typer.Option("--quick", help="Shorter intervals: two to three minutes, rough numbers.")]
+_QuickStart = Annotated[bool, typer.Option("--quick", help="One round: about a minute, rough numbers.")]
+_QuickRacing = Annotated[bool, typer.Option("--quick", help="Four slow periods: about two minutes, rough numbers.")]
 
 bench = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 
@@ -45,7 +45,9 @@ def _verbs() -> None:
 
 @bench.command()
 def engine(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, one round: under a minute, rough.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer rows, one round: under a minute, rough numbers.")
+    ] = False,
     json_file: _Json = None,
 ) -> None:
     """Compare with plain Spark: a filter, a window sum over 1000 keys and a join, on the same rows and settings.
@@ -71,14 +73,16 @@ def engine(
 
 @bench.command()
 def operators(
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer rows, one round: two to three minutes, rough.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer rows, one round: two to three minutes, rough numbers.")
+    ] = False,
     json_file: _Json = None,
 ) -> None:
-    """Measure each box by itself: rows per second, and milliseconds of a micro-batch at 1000 rows/s.
+    """Measure each box by itself: rows per second, and milliseconds per micro-batch at 1000 rows/s.
 
-    A box that Spark has, too, is compared with plain Spark. One that works in canonical order must do 100,000 rows/s
-    with 1000 groups, and its micro-batch is compared with that of a window of time. A full run takes about 10 minutes.
-    Exit code 0 if all bounds are kept, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+    Boxes that Spark also has are compared with plain Spark. Boxes that work in canonical order must do 100,000 rows/s
+    with 1000 groups, and their micro-batch is compared with that of a time window. A full run takes about 10 minutes.
+    Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
 
     \b
     Examples:
@@ -214,7 +218,9 @@ def _run(
 
     check_system()
     if json_file is not None and not json_file.absolute().parent.is_dir():
-        raise ConfigError(f"There is no directory for {json_file}.", remedy="Make it first, or name another file.")
+        raise ConfigError(
+            f"The directory of {json_file} does not exist.", remedy="Create it first, or name another file."
+        )
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     signals = Signals()
     waiting = Waiting(signals.check, done="done")
@@ -225,7 +231,7 @@ def _run(
     if report.results:
         _tell(report)
     if signals.received is not None:
-        typer.echo("stopped: the table is not complete, and nothing was written")
+        typer.echo("stopped: the table is incomplete, and nothing was written")
         raise typer.Exit(signals.cut_short_code)
     if json_file is not None:
         report.write(json_file)

@@ -34,7 +34,7 @@ def demo(
         int, typer.Option("--for", parser=duration_us, metavar="DURATION", help="How long data flows; at least 5s.")
     ] = "30s",  # type: ignore[assignment]
     rate: Annotated[float, typer.Option(min=1, max=20_000, help="Pings a second, all servers together.")] = 300,
-    seed: Annotated[int, typer.Option(help="Another seed makes another story.")] = 7,
+    seed: Annotated[int, typer.Option(help="A different seed makes a different story.")] = 7,
     plot: Annotated[Path, typer.Option(help="File for the latency plot, a PNG.")] = Path("anabranch-demo.png"),
     no_plot: Annotated[bool, typer.Option("--no-plot", help="Do not draw a plot.")] = False,
     json_file: Annotated[
@@ -73,7 +73,7 @@ def demo(
         _draw(play, plot)
     if json_file is not None:
         _write(summary, json_file)
-    typer.echo(f"The demo took {time.monotonic() - began:.0f} s in all.")
+    typer.echo(f"The demo took {time.monotonic() - began:.0f} s in total.")
     cut_short = signals.received is not None
     raise typer.Exit(signals.exit_code if cut_short or summary.is_right else NOT_RIGHT)
 
@@ -82,7 +82,7 @@ def _check_writable(file: Path) -> None:
     """Told before the demo, not after it."""
     directory = file.absolute().parent
     if not directory.is_dir():
-        raise ConfigError(f"There is no directory for {file}.", remedy="Make it first, or name another file.")
+        raise ConfigError(f"The directory of {file} does not exist.", remedy="Create it first, or name another file.")
     if file.is_dir() or not os.access(file if file.exists() else directory, os.W_OK):
         raise ConfigError(f"{file} cannot be written.", remedy="Name another file.")
 
@@ -131,7 +131,7 @@ def _draw(play: Play, file: Path) -> None:
     from anabranch.demo.plot import INSTALL, can_plot, plot_latencies
 
     if not can_plot():
-        typer.echo(f"No plot: matplotlib is not installed. {INSTALL} brings it.")
+        typer.echo(f"No plot: matplotlib is not installed. Install it with {INSTALL}.")
         return
     plot_latencies(file, play.latencies, play.scenario.phases, seconds=play.seconds)
     typer.echo(f"Latency over time: {file}")

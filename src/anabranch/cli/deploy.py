@@ -32,5 +32,5 @@ def deploy(
 
     plan, given = hand_over(file)
     for name, queries in given.items():
-        typer.echo(f"{name}: starts its part of {', '.join(queries)}")
+        typer.echo(f"{name}: starting its part of {', '.join(queries)}")
     typer.echo(ways_through(plan, file))

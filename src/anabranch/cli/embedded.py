@@ -95,6 +95,6 @@ def _check_one_spark(plan: Plan) -> None:
     if len(asked) > 1:
         first, second, *_ = asked.values()
         raise ConfigError(
-            f"The nodes {first} and {second} ask for different Sparks, and --embedded has one for all.",
-            remedy="Give all nodes the same settings of Spark, or leave --embedded out.",
+            f"Nodes {first} and {second} have different Spark settings, but --embedded runs one Spark for all nodes.",
+            remedy="Give all nodes the same Spark settings, or omit --embedded.",
         )

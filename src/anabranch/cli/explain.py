@@ -30,7 +30,7 @@ def explain(
     mermaid: Annotated[bool, typer.Option("--mermaid", help="Draw it as a Mermaid flowchart.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Start Spark, and also show the plan of each stage.")] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="One object, as JSON, also for a query with problems.")
+        bool, typer.Option("--json", help="Print one JSON object, even if the query has problems.")
     ] = False,
 ) -> None:
     """Check a query or a deployment, and draw it.
@@ -57,10 +57,12 @@ def explain(
     from anabranch.query.files import load
 
     if as_json and mermaid:
-        raise typer.BadParameter("It is either --mermaid or --json.", param_hint="--json")
+        raise typer.BadParameter("Give --mermaid or --json, not both.", param_hint="--json")
     if file.suffix.lower() == ".toml":
         if mermaid or plan:
-            raise typer.BadParameter("These are for queries, not for deployments.", param_hint="--mermaid, --plan")
+            raise typer.BadParameter(
+                "These options apply to queries, not to deployments.", param_hint="--mermaid, --plan"
+            )
         _explain_deployment(file, as_json=as_json)
         return
     query = load(file)

@@ -24,7 +24,7 @@ Deployment = Annotated[
     typer.Option(
         "--deployment",
         metavar="FILE",
-        help="Which deployment, if not the only one that runs on this machine.",
+        help="Which deployment, if several run on this machine.",
         autocompletion=completing.deployment_file,
     ),
 ]
@@ -51,9 +51,10 @@ def cut(a: End, b: OtherEnd, deployment: Deployment = None) -> None:
 def delay(
     a: End,
     b: OtherEnd,
-    by: Annotated[int, typer.Argument(metavar="DELAY", parser=duration_us, help="How long all traffic takes.")],
+    by: Annotated[int, typer.Argument(metavar="DELAY", parser=duration_us, help="Delay of all traffic on the link.")],
     jitter: Annotated[
-        int | None, typer.Argument(metavar="JITTER", parser=duration_us, help="How much the delay varies, up and down.")
+        int | None,
+        typer.Argument(metavar="JITTER", parser=duration_us, help="How much the delay varies, in either direction."),
     ] = None,
     deployment: Deployment = None,
 ) -> None:

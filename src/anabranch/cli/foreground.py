@@ -59,10 +59,10 @@ def _wait(host: Host, signals: Signals, for_us: int | None, *, live: bool) -> No
         failure, failed, queries = host.failure(), host.failed_stages(), host.failures()
         for stage, error in failed.items():
             if stage not in told and error is not failure:
-                tell_error(error, before=new_line, after="" if failure else " The other stages go on.")
+                tell_error(error, before=new_line, after="" if failure else " The other stages continue.")
         for query, error in queries.items():
             if query not in told and error is not failure and error not in failed.values():
-                tell_error(error, before=f"{new_line}query {query}: ", after=" The other queries go on.")
+                tell_error(error, before=f"{new_line}query {query}: ", after=" The other queries continue.")
         told |= {*failed, *queries}
         if failure is not None:
             raise failure

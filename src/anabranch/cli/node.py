@@ -26,17 +26,20 @@ def node(
         Path,
         typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
     ],
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Which of its nodes.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The node to run.")],
     state: Annotated[
         Path | None,
-        typer.Option(help="Where it keeps its state. [default: as the file says, or .anabranch/FILE/NAME beside it]"),
+        typer.Option(help="The state directory. [default: from the file, or .anabranch/FILE/NAME beside it]"),
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after the start."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after starting."),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON when it runs; all else goes to standard error.")
+        bool,
+        typer.Option(
+            "--json", help="Print one line of JSON once it is running; everything else goes to standard error."
+        ),
     ] = False,
 ) -> None:
     """Run one node of a deployment until Ctrl-C, SIGTERM or --for.

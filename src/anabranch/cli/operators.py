@@ -8,7 +8,7 @@ import typer
 
 
 def operators(
-    as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """List the boxes that a query can have.
 

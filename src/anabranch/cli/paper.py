@@ -41,7 +41,7 @@ def _verbs() -> None:
 @paper.command()
 def racing(
     quick: Annotated[
-        bool, typer.Option("--quick", help="A third of the time for each run: about six minutes, rough.")
+        bool, typer.Option("--quick", help="A third of the time for each run: about six minutes, rough numbers.")
     ] = False,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help=f"Directory for {RESULTS_FILE} and the plots; created if missing.")
@@ -84,7 +84,9 @@ def _check_plots() -> None:
     from anabranch.demo.plot import INSTALL, can_plot
 
     if not can_plot():
-        raise ConfigError("The figures cannot be drawn: matplotlib is not installed.", remedy=f"{INSTALL} brings it.")
+        raise ConfigError(
+            "The figures cannot be drawn: matplotlib is not installed.", remedy=f"Install it with {INSTALL}."
+        )
 
 
 def _make(folder: Path) -> None:
@@ -92,7 +94,9 @@ def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ConfigError(f"There is no directory {folder}: {error.strerror}.", remedy=_OTHER_FOLDER) from error
+        raise ConfigError(
+            f"The directory {folder} cannot be created: {error.strerror}.", remedy=_OTHER_FOLDER
+        ) from error
     if not os.access(folder, os.W_OK):
         raise ConfigError(f"{folder} cannot be written.", remedy=_OTHER_FOLDER)
 

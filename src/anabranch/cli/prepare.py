@@ -20,8 +20,10 @@ WRITING_S: Final = 180.0
 
 
 def prepare(
-    again: Annotated[bool, typer.Option("--again", help="Make a new archive, even if there is one.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON; progress on standard error.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Make a new archive even if one exists.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")
+    ] = False,
 ) -> None:
     """Make Spark start in about half the time.
 
@@ -73,7 +75,7 @@ def prepare(
                 close_session(WRITING_S)
     if not new.exists():
         raise EngineError(
-            "The JVM ended without writing its archive.", remedy="Try again with `anabranch prepare --again`."
+            "The JVM exited without writing its archive.", remedy="Try again with `anabranch prepare --again`."
         )
     new.replace(target)
     _tell(target, time.monotonic() - started, as_json=as_json)

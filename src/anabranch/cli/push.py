@@ -67,7 +67,7 @@ def push(
     ] = None,
     node: Annotated[
         list[str] | None,
-        typer.Option(metavar="ADDRESS", help="Another entry point of the source, if the first is lost."),
+        typer.Option(metavar="ADDRESS", help="Another entry point of the source, used if the first is lost."),
     ] = None,
     batch: Annotated[int, typer.Option(min=1, max=50_000, help="Rows to send at once.")] = 1_000,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Report bad rows and continue without them.")] = False,
@@ -92,7 +92,7 @@ def push(
 
     chosen = form or _format_of(file)
     if file == STDIN and sys.stdin.isatty():
-        typer.echo(painted("waiting for rows that you type; Ctrl-D ends", Tone.beside, err=True), err=True)
+        typer.echo(painted("waiting for rows typed here; Ctrl-D ends the input", Tone.beside, err=True), err=True)
     with _opened(file) as descriptor, connect([address, *(node or [])]) as connection:
         feed = _Feed(connection, stream, producer, name="standard input" if file == STDIN else file, skip_bad=skip_bad)
         try:
@@ -107,7 +107,7 @@ def _format_of(file: str) -> Format:
         return Format.jsonl
     suffix = Path(file).suffix.lower()
     if suffix not in SUFFIXES:
-        raise ConfigError(f"The name of {file} does not say how its rows are written.", remedy="Give --format.")
+        raise ConfigError(f"Cannot tell the row format from the name of {file}.", remedy="Give --format.")
     return SUFFIXES[suffix]
 
 
@@ -198,7 +198,7 @@ class _Feed:
         line = records[error.row].line
         return PushRefused(
             f"{self._name}, line {line}: {_reason(error)} "
-            f"Nothing of its batch, which begins at line {records[0].line}, was kept; {kept}.",
+            f"Its whole batch, which begins at line {records[0].line}, was refused; {kept}.",
             row=error.row,
             remedy=error.remedy,
         )

@@ -45,24 +45,24 @@ def run(
         list[str] | None,
         typer.Option(
             metavar="NAME=PLACE",
-            help="Where a table is, if not as the query says, e.g. hosts=hosts.csv; repeatable.",
+            help="The location of a table, if not the one in the query, e.g. hosts=hosts.csv; repeatable.",
         ),
     ] = None,
     for_us: Annotated[
         int | None,
-        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after the start."),
+        typer.Option("--for", parser=duration_us, metavar="DURATION", help="Stop this long after starting."),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65_535, help="The port to listen on; 0 picks a free one.")] = 0,
     master: Annotated[str, typer.Option(help="The Spark master: local[*], spark://host:7077, yarn ...")] = "local[*]",
-    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A setting of Spark; repeatable.")] = None,
-    batch_rows: Annotated[int, typer.Option(min=1, help="The most rows that one batch reads.")] = limits.BATCH_ROWS,
+    conf: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A Spark setting; repeatable.")] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, help="The maximum number of rows per batch.")] = limits.BATCH_ROWS,
     batch_interval: Annotated[
         int,
         typer.Option(
             parser=wait_us,
             metavar="DURATION",
-            help="The most time between batches while few rows wait; 0s: none.",
+            help="The maximum time between batches while few rows wait; 0s for no wait.",
         ),
     ] = format_duration(limits.BATCH_INTERVAL_US),  # type: ignore[assignment]
     boundary_interval: Annotated[
@@ -78,7 +78,10 @@ def run(
         int, typer.Option(parser=size_bytes, metavar="SIZE", help="Free space below which intake stops.")
     ] = f"{limits.DISK_RESERVE_BYTES >> 20}MiB",  # type: ignore[assignment]
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print one line of JSON when it runs; all else goes to standard error.")
+        bool,
+        typer.Option(
+            "--json", help="Print one line of JSON once it is running; everything else goes to standard error."
+        ),
     ] = False,
 ) -> None:
     """Run a query on this machine until Ctrl-C, SIGTERM or --for.
@@ -116,7 +119,7 @@ def run(
     signals = Signals()
     waiting = Waiting(signals.check, err=as_json)
     node = Node(query, where, chosen, progress=waiting.progress)
-    other = "" if state else " (--state gives another)"
+    other = "" if state else " (change it with --state)"
     typer.echo(f"query {query.name}, state directory {where}{other}", err=as_json)
 
     def running() -> None:

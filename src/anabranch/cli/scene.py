@@ -77,7 +77,7 @@ class Scene:
         self._states = states
         if not self._all_ran and set(states.values()) == {"running"}:
             self._all_ran = True
-            self._echo(f"all nodes run after {self._seconds()}\n{ways_through(self._plan, self._supervisor.file)}")
+            self._echo(f"all nodes running after {self._seconds()}\n{ways_through(self._plan, self._supervisor.file)}")
         if self._live is not None and time.monotonic() - self._drawn >= REFRESH_S:
             self._draw(self._live)
 
@@ -99,11 +99,11 @@ class Scene:
             self._notes.pop(name, None)
 
     def _tell_end(self, change: Change) -> None:
-        how = f"by signal {-change.code}" if change.code is not None and change.code < 0 else f"with code {change.code}"
+        how = f"on signal {-change.code}" if change.code is not None and change.code < 0 else f"with code {change.code}"
         child = self._supervisor.child(change.node)
         told = "".join(f"\n  {line}" for line in child.last_lines(LAST_LINES))
-        label = painted(f"{change.node} has ended by itself {how}", Tone.bad)
-        self._echo(f"{label}; all it said is in {child.log}. At last:{told or ' nothing'}")
+        label = painted(f"{change.node} exited unexpectedly {how}", Tone.bad)
+        self._echo(f"{label}. Full log: {child.log}. Last lines:{told or ' nothing'}")
 
     def _draw(self, live: Live) -> None:
         answering = [name for name, state in self._states.items() if state == "running"]

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 def sim(
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Decides everything: rows, delays, faults.")] = 0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Seed that decides everything: rows, delays, faults.")] = 0,
     faults: Annotated[
         str | None, typer.Option("--faults", help="Kinds of faults, separated by commas. [default: all]")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Watch replicas race under simulated faults.
 

@@ -40,9 +40,11 @@ def status(
     ] = "",
     deployment: Annotated[
         bool,
-        typer.Option("--deployment", help="All nodes of a deployment: that of the file, or the one that runs here."),
+        typer.Option(
+            "--deployment", help="Show all nodes of a deployment: of FILE, or of the one that runs on this machine."
+        ),
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Everything, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print everything as JSON.")] = False,
 ) -> None:
     """Show the state of a node or a deployment, and what it waits for.
 
@@ -116,7 +118,7 @@ def _draw(console: Console, found: dict[str, Any]) -> None:
     if not queries:
         node = f"node {found['node']} at {found['address']}"
         if found["state"] == NodeState.WAITING:
-            _say(console, f"{node} waits for a query: anabranch deploy FILE", Tone.waits)
+            _say(console, f"{node} is waiting for a query: anabranch deploy FILE", Tone.waits)
         else:
             _say(console, f"{node}: {found['state']}", "")
         return
@@ -187,11 +189,11 @@ def _query_troubles(query: dict[str, Any]) -> Iterator[str]:
             yield f"stage {name}: {stage['error']}"
     for name, peer in query["peers"].items():
         if peer["error"]:
-            yield f"entry point {name} is away: {peer['error']}"
+            yield f"entry point {name} cannot be reached: {peer['error']}"
     for stream, copies in query["compared"].items():
         for name, copy in copies.items():
             if copy["error"]:
-                yield f"{stream} is not compared with the copy of {name}: {copy['error']}"
+                yield f"{stream} is not compared with the copy on {name}: {copy['error']}"
     yield from overview.alarms(query["alarms"])
     for name, feed in query["feeds"].items():
         if feed["error"]:
@@ -221,12 +223,12 @@ def slowest_lane(lanes: dict[str, Any]) -> str:
     first = max(facts["punctuation_us"] for facts in open_lanes.values())
     facts = open_lanes[slowest]
     lane = slowest.partition("/")[2]
-    remedy = f"If nothing more comes from it: anabranch source close {facts['address']} {facts['source']} {lane}"
+    remedy = f"If it has nothing more to send: anabranch source close {facts['address']} {facts['source']} {lane}"
     if facts["punctuation_us"] == 0:
         return f"{WAITS} {slowest}, which has not sent anything yet. {remedy}"
     behind_us = first - facts["punctuation_us"]
     if behind_us < BEHIND_US:
-        return f"No lane holds the others. The slowest, {slowest}, is at {format_time(facts['punctuation_us'])}."
+        return f"No lane holds the others back. The slowest, {slowest}, is at {format_time(facts['punctuation_us'])}."
     silent = _seconds(facts["silent_us"] / SECOND)
     return (
         f"{WAITS} {slowest}: it is at {format_time(facts['punctuation_us'])}, "

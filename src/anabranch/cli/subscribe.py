@@ -55,7 +55,7 @@ class Format(StrEnum):
 def subscribe(
     address: Annotated[
         str,
-        typer.Argument(metavar="[ADDRESS]", help="The node, as host:port. Omit it with --node and --deployment."),
+        typer.Argument(metavar="[ADDRESS]", help="The node, as host:port. Omit it with --node or --deployment."),
     ],
     stream: Annotated[
         str | None,
@@ -86,11 +86,11 @@ def subscribe(
     form: Annotated[
         Format | None, typer.Option("--format", help="[default: table on a terminal, otherwise jsonl]")
     ] = None,
-    follow: Annotated[bool, typer.Option(help="Follow new rows, or end after the existing ones.")] = True,
+    follow: Annotated[bool, typer.Option(help="Follow new rows, or stop after the existing ones.")] = True,
     reader: Annotated[
         str | None, typer.Option(metavar="NAME", help="Read as a named reader: the log keeps what it has not read.")
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="End after this many rows.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many rows.")] = None,
     boundaries: Annotated[bool, typer.Option("--boundaries", help="Also show punctuations.")] = False,
 ) -> None:
     """Read a stream: existing rows, then new ones.
@@ -121,14 +121,14 @@ def _copies(address: str, stream: str | None, nodes: list[str], deployment: Path
     """From which nodes to read which stream. Where the nodes are named by options, the stream stands alone."""
     if stream is None and not nodes and deployment is None:
         raise ConfigError(
-            f"From which node {address!r} is to be read is not said.",
+            f"No node given to read {address!r} from.",
             remedy="Write ADDRESS STREAM, or name nodes with --node or --deployment.",
         )
     name, named = (address, []) if stream is None else (stream, [address])
     if deployment is None:
         return [*named, *nodes], name
     if named or nodes:
-        raise ConfigError("Nodes are named beside a deployment, which names them.", remedy="Leave one of them out.")
+        raise ConfigError("--node and --deployment both name nodes.", remedy="Leave one of them out.")
     from anabranch.deploy.copies import copies_of
     from anabranch.deploy.plan import load_plan
 
@@ -146,7 +146,7 @@ class _Shown:
 
     def hint(self, start: str) -> None:
         if start == "end" and sys.stderr.isatty():
-            hint = f"waiting for new rows of {self.stream}; Ctrl-C ends, --from start shows those that are there"
+            hint = f"waiting for new rows of {self.stream}; Ctrl-C stops, --from start shows existing ones"
             typer.echo(painted(hint, Tone.beside, err=True), err=True)
 
     def show(self, subscription: Reading, passed: Callable[[list[Row], bool], None], *, ids: bool) -> None:

@@ -26,12 +26,12 @@ def up(
         Path,
         typer.Argument(metavar="FILE", help="The deployment: a .toml file.", autocompletion=completing.deployment_file),
     ],
-    embedded: Annotated[bool, typer.Option("--embedded", help="All nodes in one process, with one Spark.")] = False,
+    embedded: Annotated[bool, typer.Option("--embedded", help="Run all nodes in one process, with one Spark.")] = False,
     state: Annotated[
         Path | None,
         typer.Option(
             metavar="DIR",
-            help="Nodes keep their state in DIR/NAME. [default: as the file says, or .anabranch/FILE/NAME beside it]",
+            help="Nodes keep their state in DIR/NAME. [default: from the file, or .anabranch/FILE/NAME beside it]",
         ),
     ] = None,
     for_us: Annotated[
@@ -42,7 +42,7 @@ def up(
         Path | None,
         typer.Option(
             metavar="SCRIPT",
-            help="A fault script, which begins when all nodes have started.",
+            help="A fault script to run once all nodes have started.",
             autocompletion=completing.deployment_file,
         ),
     ] = None,
@@ -69,9 +69,7 @@ def up(
     plan = load_plan(file)
     steps = None if faults is None else load_script(faults, plan)
     if embedded and steps is not None:
-        raise ConfigError(
-            "--faults needs a process for each node.", remedy="Leave --embedded out, or use anabranch fault run."
-        )
+        raise ConfigError("--faults needs one process per node.", remedy="Omit --embedded, or use anabranch fault run.")
     logging.basicConfig(format="%(name)s: %(message)s", level=logging.WARNING)
     signals = Signals()
     with registered(file, state=state, embedded=embedded) as entry:
@@ -109,7 +107,9 @@ def _run_processes(
             scene.update(supervisor.look())
             states = {name: facts["state"] for name, facts in supervisor.statistics().items()}
             if set(states.values()) == {"ended"}:
-                raise OperatorError("All nodes have ended.", remedy="What they said is above, and in their files.")
+                raise OperatorError(
+                    "All nodes have exited.", remedy="Their last lines are above; their logs have the rest."
+                )
             started = "starting" not in states.values()
             if for_us is not None and end is None and started:
                 end = time.monotonic() + for_us / 1_000_000

@@ -26,7 +26,7 @@ def duration_us(text: str) -> int:
     except ConfigError as error:
         raise typer.BadParameter(str(error)) from None
     if us == 0:
-        raise typer.BadParameter(f"{text!r} is no time at all.")
+        raise typer.BadParameter(f"{text!r} is not a duration above zero.")
     return us
 
 

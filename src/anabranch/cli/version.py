@@ -10,7 +10,7 @@ PACKAGES: Final = ("anabranch", "pyspark", "pyarrow")
 
 
 def version(
-    as_json: Annotated[bool, typer.Option("--json", help="One object, as JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Show the version of Anabranch, Python, PySpark and PyArrow.
 

@@ -82,6 +82,6 @@ def _array(values: Sequence[Any]) -> pa.Array:
 
 def _refuses(url: str, error: Exception) -> ConfigError:
     return ConfigError(
-        f"{without_password(url)} refuses the query of a table: {in_one_line(error)}.",
+        f"{without_password(url)} rejects the query for a table: {in_one_line(error)}.",
         remedy="Correct the sql or the address of the database.",
     )

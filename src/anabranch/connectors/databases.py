@@ -372,7 +372,7 @@ def _for_sqlite(column: pa.ChunkedArray) -> list[Any]:
 
 def _permanent(place: str, error: Exception) -> StateError:
     return StateError(
-        f"{place} refuses the tuples: {in_one_line(error)}.", remedy="Correct the table or the query, and start again."
+        f"{place} rejects the tuples: {in_one_line(error)}.", remedy="Correct the table or the query, and start again."
     )
 
 

@@ -152,7 +152,7 @@ class FileRows:
         form = self._feed.format or _SUFFIXES.get(path.suffix.lower())
         if form is None:
             raise ConfigError(
-                f"The name of {path} does not say how its rows are written.",
+                f"Cannot tell the row format from the name of {path}.",
                 remedy="Give format=csv, jsonl or parquet.",
             )
         return form
@@ -173,13 +173,13 @@ class FileRows:
                 raise PushRefused(f"{path}: {error.message}", row=error.row, remedy=error.remedy) from error
             except (OSError, pa.ArrowException) as error:
                 raise ConfigError(
-                    f"{path} cannot be read: {error}.", remedy="Repair the file, or take it out."
+                    f"{path} cannot be read: {error}.", remedy="Repair the file, or remove it."
                 ) from error
             skip = max(0, skip - count)
         if skip and not self._waits:
             raise ConfigError(
-                f"{self._feed.path} has {skip:,} rows less than were read from it before.",
-                remedy="A feed goes on in the same files: restore them, or use a new state directory.",
+                f"{self._feed.path} has {skip:,} fewer rows than were already read from it.",
+                remedy="A feed continues in the same files: restore them, or use a new state directory.",
             )
 
     def _text(self, path: Path, form: str, skip: int) -> Iterator[_Piece | int]:

@@ -86,7 +86,7 @@ class JsonLinesFile:
             moment = from_datetime(datetime.fromisoformat(last[STIME]))
             return Found(last_id=int(last[ID]), identity=(int(last[TID]), moment, str(last[ORIGIN])))
         except (ValueError, TypeError, KeyError) as error:
-            raise self._foreign(f"its last line is no tuple ({error!r})") from error
+            raise self._foreign(f"its last line is not a tuple ({error!r})") from error
 
     def _foreign(self, why: str) -> StateError:
         return StateError(
@@ -116,7 +116,7 @@ class ParquetFiles:
         try:
             marks = pq.read_schema(last).metadata or {}
         except pa.ArrowException as error:
-            raise StateError(f"{last} cannot be read: {error}.", remedy="Restore it, or take it away.") from error
+            raise StateError(f"{last} cannot be read: {error}.", remedy="Restore it, or remove it.") from error
         match = _NAME.fullmatch(last.name)
         assert match is not None
         return Found(last_id=int(match[2]), incarnation=marks.get(_INCARNATION, b"").decode())
@@ -178,4 +178,4 @@ def _lock(file: BinaryIO, path: Path) -> None:
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        raise StateError(f"Another process writes to {path}.", remedy="Give each writer its own file.") from error
+        raise StateError(f"Another process is writing to {path}.", remedy="Give each writer its own file.") from error

@@ -44,7 +44,7 @@ def load_table(table: Table, directory: Path, place: str | None = None) -> Stati
     """
     if place is not None and is_database(place) != (table.sql is not None):
         raise ConfigError(
-            f"The table {table.name!r} is {_kind(table)} in the query, and {place!r} is not.",
+            f"The table {table.name!r} is {_kind(table)} in the query, but {place!r} is not.",
             remedy="Give a file for a file, and a database for a database.",
         )
     schema = arrow_schema((column.name, column.type or "") for column in table.schema)
@@ -86,7 +86,7 @@ def _batches(table: Table, schema: pa.Schema, directory: Path, place: str | None
     suffix = path.suffix.lower()
     if suffix not in TABLE_FILES:
         raise ConfigError(
-            f"The name of {path}, a table, does not say how its rows are written.", remedy=candidates("", TABLE_FILES)
+            f"Cannot tell the row format from the name of {path}, a table.", remedy=candidates("", TABLE_FILES)
         )
     return _csv(path, schema) if suffix == ".csv" else _parquet(path, schema)
 

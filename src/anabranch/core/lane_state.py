@@ -111,7 +111,7 @@ class LaneState:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise StateError(
                 f"The stored state of a lane cannot be read: {error!r}.",
-                remedy="The state directory is damaged; restore it from a copy or begin with an empty one.",
+                remedy="The state directory is damaged; restore it from a backup, or start with an empty one.",
             ) from error
         if found != FORMAT:
             raise StateError(

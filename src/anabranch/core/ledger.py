@@ -54,14 +54,14 @@ class Refusal:
 
 _BUG: Final = "This is a bug in Anabranch; please report it with the node's log."
 _RESTORE: Final = (
-    "Log and checkpoint are one state: restore both from the same copy, or begin with an empty state directory."
+    "Log and checkpoint belong together: restore both from the same backup, or start with an empty state directory."
 )
 
 VERDICTS: Final[Mapping[Relation, Decision | Refusal]] = {
     Relation.FIRST: Decision.APPEND,
     Relation.NEXT: Decision.APPEND,
     Relation.REPEATED: Decision.SKIP,
-    Relation.REPEATED_OTHERWISE: Refusal(InvariantBroken, "Spark ran the batch again with other input", _BUG),
+    Relation.REPEATED_OTHERWISE: Refusal(InvariantBroken, "Spark ran the batch again with different input", _BUG),
     Relation.NEXT_ELSEWHERE: Refusal(InvariantBroken, "the batch does not begin where the last one ended", _BUG),
     Relation.CHECKPOINT_AHEAD: Refusal(
         StateError, "the log lacks the batches between: it is older than the checkpoint", _RESTORE
@@ -77,7 +77,7 @@ def decide(stage: str, last: Batch | None, new: Batch) -> Decision:
     if isinstance(verdict, Decision):
         return verdict
     held = f"the log holds {_describe(last)}" if last else "the log is empty"
-    message = f"Stage {stage!r} brought {_describe(new)}, and {held}: {verdict.story}."
+    message = f"Stage {stage!r} delivered {_describe(new)}, but {held}: {verdict.story}."
     raise verdict.error(message, remedy=verdict.remedy)
 
 

@@ -11,7 +11,7 @@ def unknown_producer(lane: str, owner: str | None, who: str | None) -> Refuse:
     sender = "a client without a name" if who is None else f"producer {who!r}"
     return Refuse(
         code="unknown-producer",
-        message=f"Lane {lane!r} takes entries of producer {owner!r} only, and this came from {sender}.",
+        message=f"Lane {lane!r} accepts entries only from producer {owner!r}, but this one came from {sender}.",
         remedy="Push under the name that the query declares for this lane.",
     )
 
@@ -29,7 +29,7 @@ def number_missing(lane: str, producer: str, first: int | None, expected: int) -
     return Refuse(
         code="number-missing",
         message=f"Producer {producer!r} sent entries to lane {lane!r} under the number {first}.",
-        remedy=f"A producer numbers its entries from 1 on; the next one is {expected}.",
+        remedy=f"A producer numbers its entries from 1; the next number is {expected}.",
         expected=expected,
     )
 
@@ -38,7 +38,7 @@ def number_gap(lane: str, first: int, expected: int) -> Refuse:
     return Refuse(
         code="number-gap",
         message=f"Lane {lane!r} expected number {expected} and got {first}.",
-        remedy=f"Send from number {expected} on, or give up the numbers between as voids.",
+        remedy=f"Resend from number {expected}, or give up the numbers between as voids.",
         expected=expected,
     )
 
@@ -55,7 +55,7 @@ def lane_closed(lane: str) -> Refuse:
     return Refuse(
         code="lane-closed",
         message=f"Lane {lane!r} is closed.",
-        remedy="A closed lane takes no more entries; declare another producer in a new query.",
+        remedy="A closed lane accepts no more entries; declare another producer in a new query.",
     )
 
 
@@ -71,7 +71,7 @@ def bad_row(lane: str, bad: BadRow) -> Refuse:
 def boundary_not_taken(lane: str) -> Refuse:
     return Refuse(
         code="boundary-not-taken",
-        message=f"Lane {lane!r} takes no boundaries from clients: its entry point stamps the rows with its own clock.",
+        message=f"Lane {lane!r} accepts no boundaries from clients: its entry point stamps the rows by its clock.",
         remedy="Declare a time column, or producers that stamp their rows.",
     )
 

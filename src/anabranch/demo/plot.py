@@ -58,7 +58,7 @@ def plot_latencies(
 def _write_around(axes: Axes, latencies_s: Sequence[float]) -> None:
     median, high = percentile(latencies_s, MEDIAN), percentile(latencies_s, P95)
     told = f"median {median:.2f} s, 95 % {high:.2f} s" if median is not None and high is not None else "no results"
-    axes.set_title(f"How late results come: {told}", fontsize=14, loc="left", pad=12)
+    axes.set_title(f"Result latency: {told}", fontsize=14, loc="left", pad=12)
     axes.set_xlabel("when the rows were pushed (s since the first)", fontsize=12)
     axes.set_ylabel("latency, push to reader (s)", fontsize=12)
     axes.tick_params(labelsize=11)

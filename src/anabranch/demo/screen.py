@@ -96,10 +96,8 @@ def summary_table(summary: Summary) -> Table:
 def latency_line(summary: Summary) -> str:
     median, high = summary.latency_median_s, summary.latency_p95_s
     if median is None or high is None:
-        return "Latency: nothing came out."
-    return (
-        f"Latency, from the push of a row to its result in a reader's hands: median {median:.2f} s, 95 % {high:.2f} s."
-    )
+        return "Latency: no results."
+    return f"Latency from the push of a row until a reader has its result: median {median:.2f} s, 95 % {high:.2f} s."
 
 
 def _count(count: int, style: str) -> Text:

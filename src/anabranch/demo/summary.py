@@ -58,21 +58,22 @@ class Summary:
             told.append(f"Path {self.bad_path}: {_of(bad)} slow pings are network problems. The path was bad.")
         if busy.made:
             told.append(
-                f"Server {self.busy_server}: {_of(busy)} slow pings are its own. It was busy, the network fine."
+                f"Server {self.busy_server}: {_of(busy)} slow pings are the server's fault. It was busy; the "
+                "network was fine."
             )
         if lost.made:
-            told.append(f"Elsewhere: {_of(lost)} slow pings are network problems, single ones lost on the way.")
+            told.append(f"Elsewhere: {_of(lost)} slow pings are network problems: isolated packet loss.")
         return [*told, self._verdict()]
 
     def _verdict(self) -> str:
         made = sum(tally.made for tally in self.causes.values())
         if not made:
-            return "No ping was slow yet."
+            return "No slow pings yet."
         if self.is_right:
-            return f"Right: the query told the cause of all {made:,} slow pings as they were made."
+            return f"Correct: the query found the true cause of all {made:,} slow pings."
         problems = [f"{self.wrong:,} have the wrong cause"] if self.wrong else []
-        problems += [f"{self.missing:,} had not come out in time"] if self.missing else []
-        return f"Not right: of {made:,} slow pings, {' and '.join(problems)}."
+        problems += [f"{self.missing:,} did not come out in time"] if self.missing else []
+        return f"Incorrect: of {made:,} slow pings, {' and '.join(problems)}."
 
 
 def summarize(

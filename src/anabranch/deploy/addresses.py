@@ -32,7 +32,12 @@ def parse_address(text: str) -> Address:
     if not _HOST.fullmatch(host) or not re.fullmatch(r"[0-9]{1,5}", port):
         raise ConfigError(f"{text!r} is not an address.", remedy="Write host:port, as 127.0.0.1:7700.")
     if host in _EVERYWHERE:
-        raise ConfigError(f"{host} is not an address that others can call.", remedy="Write the name of the machine.")
+        raise ConfigError(
+            f"{host} is not an address that other machines can reach.",
+            remedy="Write the name or address of the machine.",
+        )
     if not 0 < int(port) < 65_536:
-        raise ConfigError(f"{text!r} has a port that others cannot call.", remedy="Write a port from 1 to 65535.")
+        raise ConfigError(
+            f"{text!r} has a port that other machines cannot connect to.", remedy="Write a port from 1 to 65535."
+        )
     return Address(host, int(port))

@@ -68,8 +68,8 @@ class Child:
                 )
         except OSError as error:
             raise ConfigError(
-                f"The node {self.name} cannot write its messages to {self.log}: {error.strerror}.",
-                remedy="Give --state a directory that this user may write.",
+                f"The node {self.name} cannot write its log to {self.log}: {error.strerror}.",
+                remedy="Give --state a directory that this user can write to.",
             ) from error
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)

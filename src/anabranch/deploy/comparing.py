@@ -45,7 +45,7 @@ def _without_partner(replicated: list[Stage], diagram: Diagram, found: Flow) -> 
         if any(runs[other] != runs[first] for other in others):
             yield f"The nodes that run {stage.name!r} do not run the same boxes: {', '.join(nodes)}."
         if entering & set(nodes):
-            yield f"A node that runs {stage.name!r} is an entry point, too."
+            yield f"A node that runs {stage.name!r} is also an entry point."
 
 
 def _unfit_to_synchronize(replicated: list[Stage], diagram: Diagram) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _unfit_to_synchronize(replicated: list[Stage], diagram: Diagram) -> Iterator
     for stage in replicated:
         for target in stage.targets:
             if target.stream in outputs:
-                yield f"The output {target.stream!r} has several copies, and what clients read is not held."
+                yield f"The output {target.stream!r} has several copies, but what clients read is not held back."
 
 
 def _unfit_to_order(replicated: list[Stage], diagram: Diagram) -> Iterator[str]:
@@ -62,6 +62,6 @@ def _unfit_to_order(replicated: list[Stage], diagram: Diagram) -> Iterator[str]:
         for stream in stage.inputs:
             source = sources.get(stream)
             if source is None:
-                yield f"{stage.name!r} has several copies and reads {stream!r}, which is no source."
+                yield f"{stage.name!r} has several copies and reads {stream!r}, which is not a source."
             elif source.time is not None or len(source.lanes) > 1:
-                yield f"The rows of {stream!r} do not come in the order of their times."
+                yield f"The rows of {stream!r} do not arrive in time order."

@@ -79,7 +79,7 @@ def ask(path: Path, request: Request) -> Answer:
             answer = json.loads(_line(connection))
     except (OSError, ValueError) as error:
         raise NodeUnreachable(
-            f"The deployment does not answer: {error}.", remedy="See whether its `anabranch up` still runs."
+            f"The deployment is not responding: {error}.", remedy="Check that its `anabranch up` is still running."
         ) from error
     if "error" in answer:
         kind = _CLASSES.get(answer["error"], AnabranchError)

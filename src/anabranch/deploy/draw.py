@@ -141,9 +141,9 @@ def _assignment(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
     for streams, nodes in _together(assignment.upstream):
         yield f"reads {streams} from {', '.join(nodes)}"
     for streams, nodes in _together(assignment.readers):
-        yield f"gives {streams} to {', '.join(nodes)}"
+        yield f"sends {streams} to {', '.join(nodes)}"
     for writer in assignment.writers:
-        yield f"writes {writer.output}" + ("" if host in writer.made_on else ", which it reads for that")
+        yield f"writes {writer.output}" + ("" if host in writer.made_on else ", which it reads from other nodes")
 
 
 def _together(nodes: Mapping[str, tuple[str, ...]]) -> Iterator[tuple[str, tuple[str, ...]]]:

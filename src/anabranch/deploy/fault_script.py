@@ -137,13 +137,13 @@ def _check(step: StepTable, place: mistakes.Path, plan: Plan, report: Report) ->
         wanted, allowed = NEEDS[step.do], MAY_HAVE.get(step.do, ())
         missing += [key for key in wanted if key not in step.given and not report.is_told((*place, key))]
         for key in sorted(step.given - {*ALWAYS, *wanted, *allowed}):
-            message = f"`{key}` means nothing to {step.do}."
+            message = f"`{key}` does not apply to {step.do}."
             report.add("bad-fault", (*place, key), message, f"It takes: {', '.join((*wanted, *allowed))}.")
     elif "do" in step.given:
         message = f"There is no fault {step.do!r}."
         report.add("bad-fault", (*place, "do"), message, candidates(step.do, NEEDS))
     for key in missing:
-        report.add("missing-key", (*place, key), f"The step does not say `{key}`.", f"Add {key}.")
+        report.add("missing-key", (*place, key), f"The step has no `{key}`.", f"Add {key}.")
     _check_names(step, place, plan, report)
     if step.delay_us is not None and (step.jitter_us or 0) > step.delay_us:
         message = "The jitter is larger than the delay: some messages would arrive before they were sent."

@@ -35,13 +35,13 @@ class Faults:
         if not self._supervisor.plan.faults:
             raise ConfigError(
                 f"{self._supervisor.file} does not allow faults.",
-                remedy="Write faults = true at its top, and start it again.",
+                remedy="Write faults = true at its top, and restart it.",
             )
 
 
 def refuse_embedded(request: Request) -> Answer:
     """What nodes that share one process answer."""
     raise ConfigError(
-        "The nodes of this deployment share one process: one of them cannot be hurt alone.",
+        "The nodes of this deployment share one process: no fault can be injected into one of them alone.",
         remedy="Start it without --embedded.",
     )

@@ -25,13 +25,13 @@ def hand_over(file: Path) -> tuple[Plan, dict[str, list[QueryId]]]:
     plan = load_plan(file)
     given = _given(plan)
     if not any(given.values()):
-        raise ConfigError(f"{file} has no query to hand over.", remedy="Add a table [queries.NAME].")
+        raise ConfigError(f"{file} has no query to deploy.", remedy="Add a table [queries.NAME].")
     wanted, reasons = _ask(plan, given)
     if reasons:
         told = "".join(f"\n  - {reason}" for reason in reasons)
-        raise NodeUnreachable(f"Nothing was handed over: not all nodes can take it.{told}")
+        raise NodeUnreachable(f"Nothing was deployed: not all nodes can accept it.{told}")
     if not any(wanted.values()):
-        raise ConfigError("Nothing was handed over: all nodes have all queries of the file already.")
+        raise ConfigError("Nothing to deploy: all nodes already have all queries of the file.")
     for name, queries in wanted.items():
         with Client(str(plan.nodes[name].address)) as client:
             for each in queries:

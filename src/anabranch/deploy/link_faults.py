@@ -47,7 +47,9 @@ def links_between(plan: Plan, one: str, other: str) -> list[tuple[str, str]]:
     """The pairs of nodes between two nodes or sites."""
     found = {(min(a, b), max(a, b)) for a, b in product(ends(plan, one), ends(plan, other)) if a != b}
     if not found:
-        raise ConfigError(f"There is no link between {one} and {other}: it is one node.", remedy="Name two nodes.")
+        raise ConfigError(
+            f"There is no link between {one} and {other}: they are the same node.", remedy="Name two nodes."
+        )
     return sorted(found)
 
 
@@ -72,14 +74,14 @@ def fault_links(plan: Plan, one: str, other: str, fault: LinkFault) -> list[Obey
 def check_allowed(plan: Plan) -> None:
     if not plan.faults:
         raise ConfigError(
-            "The deployment does not allow faults.", remedy="Write faults = true in its file, and start it again."
+            "The deployment does not allow faults.", remedy="Write faults = true in its file, and restart it."
         )
 
 
 def unheard(outcomes: Sequence[Obeyed]) -> list[str]:
     """A sentence for each end that did not obey, saying what that means."""
     return [
-        f"{each.node} did not obey ({each.error.message}) What it opens to {each.other} is as before."
+        f"{each.node} did not apply the fault ({each.error.message}) Its connections to {each.other} are unchanged."
         for each in outcomes
         if each.error is not None
     ]

@@ -91,7 +91,7 @@ class _Checking:
         if unknown is not None:
             self._note("bad-technique", ("technique",), *unknown)
         elif self._query.technique and self._query.mode != RACE:
-            message = f"The technique {self._query.technique} is compared with {RACE}."
+            message = f"The technique {self._query.technique} needs mode {RACE}."
             self._note("bad-technique", ("technique",), message, f'Write mode = "{RACE}".')
 
     def check_nodes(self) -> None:
@@ -107,7 +107,7 @@ class _Checking:
                     self._note("unknown-node", keys, message, candidates(node, self._nodes))
             for node in twice(nodes):
                 what = "an entry point" if keys[0] == "entry" else "a replica"
-                message = f"{node} stands there twice: a node is {what} once."
+                message = f"{node} is listed twice: a node can be {what} only once."
                 self._note("node-twice", keys, message, "Name another node, or leave it out.")
 
     def read_diagram(self, base: Path) -> tuple[Diagram | None, bool]:
@@ -142,7 +142,7 @@ class _Checking:
         sources = [source.name for source in diagram.sources]
         for name in self._query.place:
             if name in sources:
-                message = f"{name!r} is a source: no node runs it."
+                message = f"{name!r} is a source: nodes do not run it."
                 self._note("unknown-box", ("place", name), message, f"Name its entry points: entry.{name}.")
             elif name not in boxes:
                 message = f"The query has no box {name!r}."
@@ -162,7 +162,7 @@ class _Checking:
         lists |= {("entry", name): entry.nodes for name, entry in self._query.entry.items()}
         for keys, nodes in lists.items():
             if len(nodes) > 1:
-                message = f"The mode {SINGLE} has one copy, and these are {len(nodes)}: {', '.join(nodes)}."
+                message = f"Mode {SINGLE} allows one copy, but {len(nodes)} are given: {', '.join(nodes)}."
                 self._note("several-copies", keys, message, f'Name one node, or write mode = "{RACE}".')
 
     # --- sources and outputs ---------------------------------------------------------------------------------------
@@ -190,10 +190,10 @@ class _Checking:
                 remedy = candidates(producer, source.producers) or "Leave it out: the source declares no producers."
                 self._note("unknown-producer", keys, message, remedy)
             if home not in entry.nodes:
-                message = f"{home!r} is no entry point of the source {source.name!r}."
+                message = f"{home!r} is not an entry point of the source {source.name!r}."
                 self._note("unknown-node", keys, message, candidates(home, entry.nodes))
         if isinstance(source.feed, SparkFeed) and source.feed.lane is None and len(entry.nodes) > 1:
-            message = f"The rows of {source.name!r} have no numbers of their own, so one node must number them."
+            message = f"The rows of {source.name!r} carry no numbers, so a single node must number them."
             remedy = "Name one entry point, or give the feed a lane and a number."
             self._note("entry-alone", ("entry", source.name), message, remedy)
 
@@ -214,7 +214,7 @@ class _Checking:
         copies = placement(self._query, diagram).get(output.input.box, ())
         if len(copies) > 1 and output.name not in self._query.write:
             message = f"The output {output.name!r} has writers and {len(copies)} copies: each would write."
-            remedy = f'Say which node does: write.{output.name} = "{copies[0]}".'
+            remedy = f'Choose the node that writes: write.{output.name} = "{copies[0]}".'
             self._note("writer-nowhere", ("write", output.name), message, remedy)
 
     # --- between nodes ---------------------------------------------------------------------------------------------
@@ -226,15 +226,15 @@ class _Checking:
             return
         found = flow(diagram, placed)
         for circle in circles(diagram, found):
-            way = ", ".join(f"{each.reader} reads {each.stream} of {' and '.join(each.copies)}" for each in circle)
-            message = f"Nodes wait for each other: {way}."
+            way = ", ".join(f"{each.reader} reads {each.stream} from {' and '.join(each.copies)}" for each in circle)
+            message = f"Nodes wait for each other in a cycle: {way}."
             self._note("node-cycle", ("place",), message, "Place the boxes so that results flow one way.")
         self._check_read(found)
         technique = self._query.technique
         if technique in COMPARED and self._query.mode == RACE:
             reason = unfit_for(Technique(technique), diagram, found)
             if reason is not None:
-                message = f"The technique {technique} cannot be tried here. {reason}"
+                message = f"The technique {technique} cannot be used here. {reason}"
                 self._note("bad-technique", ("technique",), message, LEAVE_OUT)
 
     def _check_read(self, found: Flow) -> None:
@@ -247,5 +247,7 @@ class _Checking:
             keys = ("place", box) if box in self._query.place else ("on",)
             for node in found.run_on[stage.name]:
                 if not any(found.is_read(stream, node) for stream in internal):
-                    message = f"Nobody would read the copy of {box!r} on {node}: its readers run it themselves."
-                    self._note("copy-unread", keys, message, f"Leave {node} out, or place its readers elsewhere, too.")
+                    message = f"No node would read the copy of {box!r} on {node}: its readers run the box themselves."
+                    self._note(
+                        "copy-unread", keys, message, f"Leave {node} out, or place the readers on other nodes as well."
+                    )

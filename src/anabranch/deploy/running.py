@@ -52,7 +52,7 @@ def registry() -> Path:
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise ConfigError(
-            f"{path} is not a directory of this user alone.", remedy="Remove it, or set TMPDIR to another directory."
+            f"{path} is not a private directory of this user.", remedy="Remove it, or set TMPDIR to another directory."
         )
     return path
 
@@ -65,7 +65,7 @@ def registered(
     directory = directory or registry()
     for other in all_running(directory):
         if other.file == str(file.resolve()):
-            raise ConfigError(f"{file} runs already: process {other.pid}.", remedy="Stop that one first.")
+            raise ConfigError(f"{file} is already running: process {other.pid}.", remedy="Stop that one first.")
     running = Running(
         file=str(file.resolve()),
         pid=os.getpid(),
@@ -100,12 +100,14 @@ def find(file: Path | None = None, *, directory: Path | None = None) -> Running:
     if file is not None:
         found = [each for each in found if each.file == str(file.resolve())]
         if not found:
-            remedy = f"These do: {told}." if told else f"Start it: anabranch up {file}"
-            raise NodeUnreachable(f"{file} does not run on this machine.", remedy=remedy)
+            remedy = f"Running deployments: {told}." if told else f"Start it: anabranch up {file}"
+            raise NodeUnreachable(f"{file} is not running on this machine.", remedy=remedy)
     if not found:
-        raise NodeUnreachable("No deployment runs on this machine.", remedy="Start one: anabranch up FILE")
+        raise NodeUnreachable("No deployment is running on this machine.", remedy="Start one: anabranch up FILE")
     if len(found) > 1:
-        raise ConfigError(f"{len(found)} deployments run on this machine.", remedy=f"Name the file of one: {told}.")
+        raise ConfigError(
+            f"{len(found)} deployments are running on this machine.", remedy=f"Name the file of one: {told}."
+        )
     return found[0]
 
 

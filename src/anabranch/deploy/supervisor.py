@@ -152,7 +152,7 @@ class Supervisor:
             for child in waited:
                 if not child.is_alive or time.monotonic() > deadline:
                     told = "\n  ".join(child.last_lines())
-                    raise OperatorError(f"The node {child.name} is {child.state}. It said:\n  {told}")
+                    raise OperatorError(f"The node {child.name} is {child.state}. Its last lines:\n  {told}")
             time.sleep(LOOK_S)
 
     def child(self, name: str) -> Child:

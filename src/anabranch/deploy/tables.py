@@ -38,7 +38,7 @@ def wrong(code: str, message: str, remedy: str) -> PydanticCustomError:
 
 
 def kind_of(value: object) -> str:
-    names = {bool: "a truth value", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
+    names = {bool: "a boolean", str: "a text", int: "a number", float: "a number", list: "a list", dict: "a table"}
     return names.get(type(value), "a date or time")
 
 

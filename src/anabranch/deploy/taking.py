@@ -39,7 +39,7 @@ def given_before(state: Path, tables: Mapping[str, str]) -> tuple[AssignedQuery,
     directory = given_directory(state)
     if (directory / _OLD).exists():
         raise StateError(
-            f"{directory} was written by an earlier version, which handed one deployment to a node.",
+            f"{directory} was written by an earlier version, which stored one deployment per node.",
             remedy="Remove it, start the node with an empty state directory, and deploy again.",
         )
     given = tuple(_read(path) for path in sorted(directory.glob("*.json")))
@@ -53,9 +53,9 @@ def _check_tables(part: AssignedQuery, tables: Mapping[str, str]) -> None:
     for table in tables_read(part.diagram, part.stages):
         if table.rows is None and table.name not in tables:
             raise ConfigError(
-                f"The file of the node {part.host} does not say where its table {table.name!r} is.",
+                f"The file of node {part.host} has no location for its table {table.name!r}.",
                 remedy=f'Add tables = {{{table.name} = "a file or database there"}} to nodes.{part.host} in its file, '
-                "and start it again.",
+                "and restart it.",
             )
 
 
@@ -97,7 +97,7 @@ class Taking:
         if running.part != part:
             raise ConfigError(
                 f"The node {self._name} runs another query, or another part of it, under the name {part.query}.",
-                remedy="Give the query another name, or stop the nodes and deploy it anew.",
+                remedy="Give the query another name, or stop the nodes and deploy it again.",
             )
         return False
 
@@ -125,8 +125,8 @@ class Taking:
             sync(self._directory)
         except OSError as error:
             raise StateError(
-                f"The node {self._name} cannot keep what it is given in {self._directory}: {error.strerror}.",
-                remedy="Give it a --state whose parent directory it may write.",
+                f"The node {self._name} cannot store the query in {self._directory}: {error.strerror}.",
+                remedy="Give it a --state whose parent directory it can write to.",
             ) from error
         return path
 
@@ -138,8 +138,8 @@ def refuse_twice(file: Path, named: tuple[AssignedQuery, ...], given: tuple[Assi
         Mistake(
             code="state",
             path=f"queries.{query}",
-            message=f"The query was handed to the node before: {given_directory(state) / f'{query}.json'}.",
-            remedy="Remove that file, or take the query out of this one.",
+            message=f"The query was already deployed to this node: {given_directory(state) / f'{query}.json'}.",
+            remedy="Remove that file, or remove the query from this one.",
         )
         for query in sorted(both)
     ]

@@ -70,12 +70,14 @@ def _check_nodes(description: Description, base: Path, report: Report) -> None:
         taken = addresses.setdefault((address.machine, address.port), name)
         if taken != name:
             message = f"{node.address} is also the address of {taken}."
-            report.add("address-taken", (*place, "address"), message, "Give each node a port of its own.")
+            report.add("address-taken", (*place, "address"), message, "Give each node its own port.")
         if node.state is not None:
             other = states.setdefault((address.machine, (base / node.state).resolve()), name)
             if other != name:
                 message = f"{node.state} is also the state directory of {other}."
-                report.add("state-shared", (*place, "state"), message, "Nodes share no directory: give it another.")
+                report.add(
+                    "state-shared", (*place, "state"), message, "Nodes cannot share a directory: give each its own."
+                )
     _check_sites(description, report)
 
 
@@ -96,8 +98,8 @@ def _check_sites(description: Description, report: Report) -> None:
     for site, nodes in links.sites(description).items():
         if site in description.nodes and nodes != (site,):
             culprit = next(name for name in nodes if name != site)
-            message = f"The site {site!r} has the name of a node, and is not that node alone: {', '.join(nodes)}."
-            report.add("site-unclear", ("nodes", culprit, "site"), message, "Call the site otherwise.")
+            message = f"The site {site!r} has the name of a node, but contains other nodes: {', '.join(nodes)}."
+            report.add("site-unclear", ("nodes", culprit, "site"), message, "Rename the site.")
 
 
 def _check_tables(description: Description, diagrams: Mapping[str, Diagram], report: Report) -> None:
@@ -132,13 +134,13 @@ def _check_links(description: Description, report: Report) -> None:
             continue
         pairs = list(links.pairs(link, description, of_site))
         if not pairs:
-            message = f"There is no way between {' and '.join(link.between)}: it is one node."
+            message = f"There is no link between {' and '.join(link.between)}: they are the same node."
             report.add("bad-link", (*place, "between"), message, "Name two nodes, two sites, or a site twice.")
         for pair in pairs:
             other = taken.setdefault((pair, links.rank(link, description)), index)
             if other != index:
                 message = f"{' and '.join(pair)} have a link already: links[{other}]."
-                remedy = "Keep one of them. A link that names nodes goes before one that names their sites."
+                remedy = "Keep one of them. A link between nodes overrides one between their sites."
                 report.add("link-twice", (*place, "between"), message, remedy)
                 break
 
@@ -147,8 +149,8 @@ def _check_properties(description: Description, index: int, report: Report) -> N
     link = description.links[index]
     properties = (link.delay_us, link.jitter_us, link.rate_bytes_s)
     if properties == (None, None, None) and not report.told_below(("links", index)):
-        message = "The link says nothing of how it behaves."
-        report.add("bad-link", ("links", index), message, "Give it a delay, a jitter or a rate, or remove it.")
+        message = "The link has no delay, jitter or rate."
+        report.add("bad-link", ("links", index), message, "Add at least one of them, or remove the link.")
     if (link.jitter_us or 0) > (link.delay_us or 0) and not report.told_below(("links", index, "delay")):
         message = "The jitter is larger than the delay: some messages would arrive before they were sent."
         report.add("bad-link", ("links", index, "jitter"), message, "Raise the delay, or lower the jitter.")

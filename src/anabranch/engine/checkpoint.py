@@ -48,7 +48,7 @@ def check_state_is_shared(checkpoint: Path) -> None:
     operators = checkpoint / "state"
     if operators.exists() and not any(path.is_file() for path in operators.glob("[0-9]*/[0-9]*/**/*")):
         raise EngineError(
-            f"The executors wrote no state to {operators}: they have another directory of that name.",
+            f"The executors wrote no state to {operators}: on their machines that path is another directory.",
             remedy="Put the state directory on storage that all machines of the cluster mount at the same path.",
         )
 
@@ -116,7 +116,7 @@ def roll_back(checkpoint: Path, logged: int | None) -> None:
     if last not in begun:
         raise StateError(
             f"Spark's checkpoint {checkpoint} is older than the log, which holds batch {last}.",
-            remedy="Restore the whole state directory from one copy, or begin with an empty one.",
+            remedy="Restore the whole state directory from one backup, or start with an empty one.",
         )
     for number in begun:
         if number > last:

@@ -37,10 +37,10 @@ _MISSING: Final[Mapping[str, str]] = {
     ),
     "PYTHON_VERSION_MISMATCH": "Give the executors the same minor version of Python as the node.",
     "Cannot run program": (
-        "Executors run the Python that PYSPARK_PYTHON names to the node: it must be at that path on every machine."
+        "Executors run the Python that the node's PYSPARK_PYTHON names: it must exist at that path on every machine."
     ),
     "No node answers at": (
-        "Executors read from the node: give --host and --port an address that every machine of the cluster reaches."
+        "Executors read from the node: give --host and --port an address that every machine of the cluster can reach."
     ),
 }
 """What an executor says when its machine is not prepared, and what to do."""
@@ -49,7 +49,9 @@ _OTHER_OPERATOR: Final = "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADAT
 """Spark's word for state that another operator has written. A state directory is of one query: only the version that
 made the plan can be another."""
 
-_OLDER: Final = "The state of this box was written by an older version of Anabranch, in a form that is not read now."
+_OLDER: Final = (
+    "The state of this box was written by an older version of Anabranch, in a format that this version cannot read."
+)
 _OTHER_DIRECTORY: Final = "Run the query on a new state directory, or with the version that wrote this one."
 
 
@@ -100,7 +102,7 @@ def root_cause(error: Exception) -> str:
             java = java.getCause()
         ours = str(java.getClass().getName()).startswith("anabranch.")  # the connector speaks in sentences
         return str(java.getMessage() if ours else java.toString())
-    return "Spark does not answer."
+    return "Spark is not responding."
 
 
 @contextmanager
@@ -117,7 +119,7 @@ def refuse_if_gone() -> None:
     """EngineError if the JVM is gone, so that its silence is not taken for a refusal. Asked after a failed call."""
     process = jvm.process()
     if process is not None and jvm.is_going(process):
-        raise EngineError("Spark does not answer.")
+        raise EngineError("Spark is not responding.")
 
 
 def in_short(text: str, limit: int = 600) -> str:

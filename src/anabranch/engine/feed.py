@@ -115,7 +115,7 @@ class SparkFeedRun:
         except Exception as error:  # py4j and pyspark raise many kinds here
             refuse_if_gone()
             raise ConfigError(
-                f"Spark cannot read from {self._feed.format!r} like this: {in_short(root_cause(error))}",
+                f"Spark cannot read from {self._feed.format!r} with these options: {in_short(root_cause(error))}",
                 remedy="Check format, options, schema and columns; a format may need --conf spark.jars.packages=...",
             ) from error
 
@@ -134,7 +134,7 @@ class SparkFeedRun:
         if missing:
             raise ConfigError(
                 f"Spark's source {self._feed.format!r} has no column {missing[0]!r}.",
-                remedy=f"Say how it is made: columns=... AS {missing[0]}. {candidates(missing[0], frame.columns)}",
+                remedy=f"Define it: columns=... AS {missing[0]}. {candidates(missing[0], frame.columns)}",
             )
         columns = [names[f.name.lower()].cast(spark_type(f.type)).alias(f.name) for f in self._schema]
         if self._feed.lane is None or self._feed.number is None:

@@ -60,9 +60,9 @@ def connected(process: subprocess.Popen[bytes], answer: Path, given_up: Callable
     """PySpark's gateway to the process, as soon as it answers. EngineError if it ends before that."""
     while not answer.exists():
         if process.poll() is not None:
-            raise EngineError(f"The JVM {how_it_ended(process.returncode)} before Spark was there.")
+            raise EngineError(f"The JVM {how_it_ended(process.returncode)} before Spark had started.")
         if given_up():
-            raise EngineError("The start of the JVM was given up.")
+            raise EngineError("The start of the JVM was cancelled.")
         time.sleep(LOOK_S)
     said = answer.read_bytes()
     port, length = struct.unpack_from(">ii", said)
@@ -95,7 +95,7 @@ def how_it_ended(code: int) -> str:
     number = -code if code < 0 else code - 128
     with suppress(ValueError):
         return f"was killed by {signal.Signals(number).name}"
-    return f"ended with exit code {code}"
+    return f"exited with code {code}"
 
 
 @contextmanager

@@ -119,12 +119,12 @@ def death(ended: subprocess.Popen[bytes] | None, conf: Mapping[str, str]) -> Eng
     """How a JVM came to its end, why, as far as one can tell, and what to do about it. ``conf`` is the user's."""
     code = None if ended is None else ended.returncode
     if code is None:
-        return EngineError("Spark does not answer.")
+        return EngineError("Spark is not responding.")
     memory = conf.get("spark.driver.memory", DEFAULT_MEMORY)
     told = f"Spark's JVM {gateway.how_it_ended(code)}"
     if code == -signal.SIGKILL:
         return EngineError(
-            f"{told}, perhaps because the memory of this machine ran out.",
+            f"{told}, perhaps because this machine ran out of memory.",
             remedy=f"If so, give Spark less with spark.driver.memory, which is {memory}, or the machine more.",
         )
     if code in _HEAP_WAS_FULL:

@@ -81,4 +81,4 @@ class CheckpointedQuery:
             return None
         with suppress(Py4JError, OSError):
             return self._raised or ended_by(self.handle)
-        return EngineError("Spark does not answer.")
+        return EngineError("Spark is not responding.")

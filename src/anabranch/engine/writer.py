@@ -65,7 +65,7 @@ class SparkTarget:
             raise ConfigError(
                 f"Spark can write to format {self._format!r} with these options, but not read it back: "
                 f"{in_short(root_cause(error), 200)}",
-                remedy="After a crash nobody could tell what was written. Accept that with guarantee=at-least-once.",
+                remedy="After a crash it would be unknown what was written. Accept that with guarantee=at-least-once.",
             ) from error
 
     def _read(self) -> DataFrame:

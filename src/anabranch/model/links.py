@@ -56,7 +56,9 @@ class Delay:
 
     def __post_init__(self) -> None:
         if self.jitter_us < 0:
-            raise ConfigError("A jitter is not below nothing.", remedy="Write how much it is in either direction.")
+            raise ConfigError(
+                "Jitter cannot be negative.", remedy="Write how far the delay varies in either direction."
+            )
         if self.jitter_us > self.delay_us:
             raise ConfigError(
                 "The jitter is larger than the delay: some messages would arrive before they were sent.",
@@ -75,7 +77,7 @@ class Slow:
 
     def __post_init__(self) -> None:
         if self.rate_bytes_s < 1:
-            raise ConfigError("A link with a rate of nothing is cut.", remedy="Cut it, or give it a rate.")
+            raise ConfigError("A link with a rate of zero is cut.", remedy="Cut it, or give it a rate.")
 
     def __str__(self) -> str:
         return _rate_text(self.rate_bytes_s)

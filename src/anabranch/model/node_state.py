@@ -23,10 +23,10 @@ class NodeState(StrEnum):
 
 _MEANING = {
     NodeState.WAITING: "for a query",
-    NodeState.STARTING: "accepts rows, and serves what earlier runs wrote",
-    NodeState.RUNNING: "all stages have run",
+    NodeState.STARTING: "accepts rows, and serves the results of earlier runs",
+    NodeState.RUNNING: "every stage has run a batch",
     NodeState.RESTARTING_SPARK: "its JVM died; accepts and serves rows meanwhile",
-    NodeState.REBUILDING: "gets its state from a peer",
+    NodeState.REBUILDING: "fetches its state from a peer",
     NodeState.STOPPING: "as requested",
     NodeState.FAILED: "cannot continue",
 }

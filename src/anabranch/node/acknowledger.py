@@ -83,7 +83,7 @@ class Acknowledger:
             try:
                 said = holder.acknowledgement()
             except Exception:  # a full disk, or a bug: the others are told of all the same
-                _log.exception("It cannot be said what is held of a copy")
+                _log.exception("Cannot determine what to acknowledge to a copy")
                 continue
             if said is not None:
                 told.append((holder, said))

@@ -57,7 +57,7 @@ def _check_columns(rows: pa.RecordBatch, source: Source, schema: pa.Schema) -> N
     ]
     columns = ", ".join(f"{name} {type_}" for name, type_ in wanted.items())
     raise PushRefused(
-        f"The columns do not fit source {source.name!r}: {'; '.join(faults)}.", row=0, remedy=f"Send {columns}."
+        f"The columns do not match source {source.name!r}: {'; '.join(faults)}.", row=0, remedy=f"Send {columns}."
     )
 
 

@@ -79,7 +79,7 @@ def refuse_other_use(source: Source, store: Store) -> None:
     """A store in which the source had no other entry points cannot become one of several: the others lack its rows."""
     if any(store.get(f"lane/{lane}") is not None for lane in source.lanes):
         raise StateError(
-            f"Source {source.name!r} took rows here before it had other entry points.",
+            f"Source {source.name!r} accepted rows here before it had other entry points.",
             remedy="Give the deployment a new state directory.",
         )
 
@@ -88,8 +88,8 @@ def refuse_shared(source: Source, store: Store) -> None:
     """Nor the other way round: what the others have released may not be here."""
     if store.get(_BEGUN) is not None:
         raise StateError(
-            f"Source {source.name!r} shared its lanes with other entry points here, and now it has none.",
-            remedy="Run the deployment that wrote this state directory, or give another one.",
+            f"Source {source.name!r} shared its lanes with other entry points here, but now has none.",
+            remedy="Run the deployment that wrote this state directory, or use another one.",
         )
 
 

@@ -148,7 +148,7 @@ class Copies:
     def _served(self, stream: str) -> ServedLog:
         served = self._logs.get(stream)
         if served is None and stream in self._to_come:
-            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
+            raise NodeUnreachable(f"Stream {stream!r} is not available yet: the node is starting.")
         if served is None:
             known = ", ".join(sorted(self._logs)) or "none"
             raise StreamNotFound(
@@ -164,4 +164,4 @@ def _pieces(
     log = served.log
     yield from pieces(log, first_id, over, quiet_s=quiet_s)
     counts = not served.is_cut_off(reader)
-    check(over() or not counts, f"Log {log.name!r} has trimmed what {reader!r} has not read, and counts.")
+    check(over() or not counts, f"Log {log.name!r} trimmed rows that reader {reader!r} still needs.")

@@ -32,7 +32,9 @@ class DiskWatch:
             self._stopped = None
         elif self._stopped is None:
             free, reserve = self._free_bytes() >> 20, self._reserve_bytes >> 20
-            self._stopped = f"Intake has stopped: {free} MiB are free under {self._path}, {reserve} MiB are in reserve."
+            self._stopped = (
+                f"Intake has stopped: {free} MiB free under {self._path}, below the reserve of {reserve} MiB."
+            )
 
     def why_no_intake(self) -> str | None:
         """Looked up at every push: between two looks of a housekeeper much can be pushed."""

@@ -81,7 +81,7 @@ class Finder:
     def unknown(self, message: str) -> AnabranchError:
         """A host that waits for a query may have it soon: whoever asks tries again, as if it were not there yet."""
         if not self._queries:
-            return NodeUnreachable("The node waits for a query.", remedy="Give it one: anabranch deploy FILE")
+            return NodeUnreachable("The node is waiting for a query.", remedy="Give it one: anabranch deploy FILE")
         streams = [StreamId(each.id, stream) for each in list(self._queries.values()) for stream in each.part.streams]
         return StreamNotFound(message, remedy=f"Streams: {', '.join(sorted(map(str, streams)))}.")
 
@@ -280,5 +280,5 @@ class SparkDoors:
     def _stage(self, stage: str) -> tuple[HostedQuery, str]:
         query, name = query_of(stage)
         if query is None:
-            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark asks this.")
+            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark sends this request.")
         return self._finder.query(query), name

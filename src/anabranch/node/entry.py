@@ -111,7 +111,9 @@ class EntryPoint:
         """All of the batch, durably, or an error and nothing of it."""
         stopped = self._intake_stopped()
         if stopped:
-            raise DiskFull(stopped, remedy="Make room on the disk of the state directory; producers may try again.")
+            raise DiskFull(
+                stopped, remedy="Free space on the disk of the state directory; producers can then try again."
+            )
         self._wait_room()
         with self._lock:
             event = arrival(push, self.source, self._schema, self._clock())
@@ -216,7 +218,7 @@ class EntryPoint:
         if producer not in self._slots:
             who = producer or "a plain client"
             raise PushRefused(
-                f"Source {self.source.name!r} takes rows from its producers only, not from {who}.",
+                f"Source {self.source.name!r} accepts rows only from its producers, not from {who}.",
                 remedy=f"Its producers: {', '.join(self._slots)}.",
             )
         return producer

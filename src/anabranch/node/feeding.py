@@ -103,7 +103,7 @@ class RowFeedRunner:
     def _fail(self, error: AnabranchError) -> None:
         self._error = error
         if not self._stopping.is_set():
-            _log.warning("The feed of source %r has ended: %s", self._entry.source.name, error)
+            _log.warning("The feed of source %r has stopped: %s", self._entry.source.name, error)
 
     def _feed_rows(self) -> None:
         self._pushing = pushing = Pushing(self._entry, self._producer, self._stopping)

@@ -183,7 +183,7 @@ class CopyFollower:
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
         if origins != self._inlet.origins:
             raise ConfigError(
-                f"Node {self.copy} has another query: its stream {self._inlet.stream!r} has origins {list(origins)}, "
-                f"and {list(self._inlet.origins)} are expected.",
+                f"Node {self.copy} runs a different query: its stream {self._inlet.stream!r} has origins "
+                f"{list(origins)}, not {list(self._inlet.origins)}.",
                 remedy="Deploy the same query to all nodes.",
             )

@@ -118,7 +118,7 @@ class Host:
             if self._stopping.is_set():
                 raise NodeUnreachable("The node is stopping.", remedy="Try again when it is back.")
             if part.query in self.queries:
-                raise ConfigError(f"The node {self.name} runs the query {part.query} already.")
+                raise ConfigError(f"Node {self.name} already runs query {part.query}.")
             query = self._make(part, tables)
         self._begin(query)
 
@@ -339,14 +339,14 @@ class _Start:
         """Why the query could not start."""
         if self.error is None or isinstance(self.error, AnabranchError):
             return self.error
-        return InvariantBroken(f"The query {self.query} could not be started: {self.error!r}.")
+        return InvariantBroken(f"Query {self.query} could not start: {self.error!r}.")
 
     def _run(self, start: Callable[[], None]) -> None:
         try:
             start()
-            _log.info("The query %s runs.", self.query)
+            _log.info("Query %s is running.", self.query)
         except BaseException as error:
             self.error = error
-            _log.info("The query %s could not be started: %s", self.query, error)
+            _log.info("Query %s could not start: %s", self.query, error)
         finally:
             self.is_over.set()

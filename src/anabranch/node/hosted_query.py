@@ -371,15 +371,15 @@ class HostedQuery:
             self._rebuild_reason = self._rebuild_reason or reason
         elif self._lost is None:
             self._lost = StateError(
-                f"This node cannot go on by itself. {reason}",
-                remedy="No other node does the same part of the query, so that it could be rebuilt: begin anew with "
-                "empty state directories on all nodes.",
+                f"This node cannot continue on its own. {reason}",
+                remedy="No other node runs the same part of the query, so it cannot be rebuilt: start over with empty "
+                "state directories on all nodes.",
             )
 
     def _rebuild_and_go_on(self) -> None:
         """In a thread of its own: everything is closed, gets the state of a peer, and is started again."""
         try:
-            self._progress(f"has to be rebuilt: {self._rebuild_reason}")
+            self._progress(f"must be rebuilt: {self._rebuild_reason}")
             self._close()
             if self._rebuild().until_done():
                 self._make()
@@ -401,7 +401,7 @@ class HostedQuery:
     def _why_no_help(self) -> AnabranchError | None:
         """Why no other host can be rebuilt from this one."""
         if self._rebuild_reason is not None:
-            return StateError(f"It has to be rebuilt itself. {self._rebuild_reason}")
+            return StateError(f"It must be rebuilt itself. {self._rebuild_reason}")
         return self.failure()
 
     # --- housekeeping ----------------------------------------------------------------------------------------------

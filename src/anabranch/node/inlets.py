@@ -91,7 +91,7 @@ class Inlets:
             self._orphaned_since = now
         elif now - self._orphaned_since >= limits.ORPHANED_S:
             self._orphaned_since = None
-            self._rebuild(f"It lacks what no copy that is there still has: {'; '.join(orphaned)}.")
+            self._rebuild(f"It lacks tuples that no reachable copy still has: {'; '.join(orphaned)}.")
 
     def stop(self) -> None:
         running: list[CopyFollower | Acknowledger] = [each for all_ in self._followers.values() for each in all_]

@@ -37,7 +37,9 @@ class Journals:
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
         runner = self._runner(stage)
         if stream not in runner.stage.inputs:
-            raise StreamNotFound(f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark asks this.")
+            raise StreamNotFound(
+                f"No stage {stage!r} of this node reads {stream!r}.", remedy="Only Spark sends this request."
+            )
         if runner.punctuation_is_pending():
             failpoints.reach("stage.punctuation_pending")
         return runner.latest(stream, scan, after_seq, max_rows)
@@ -57,7 +59,7 @@ class Journals:
     def _runner(self, stage: str) -> StageRunner:
         runner = self._runners.get(stage)
         if runner is None:
-            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark asks this.")
+            raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark sends this request.")
         return runner
 
 
@@ -83,7 +85,9 @@ def read_range(
     wanted = list(request.columns)
     unknown = [name for name in wanted if name not in stored.names]
     if unknown:
-        raise StreamNotFound(f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark asks this.")
+        raise StreamNotFound(
+            f"Stream {log.name!r} has no column {unknown[0]!r}.", remedy="Only Spark sends this request."
+        )
     if all(name in wanted for name in log.spec.schema.names):  # a header more than is wanted costs less than a copy
         wanted = stored.names
     return pa.schema([stored.field(name) for name in wanted]), _pieces(log, origins, request, wanted)

@@ -445,8 +445,8 @@ class LaneReplica:
         own = self._sharing.kept(self._source)
         if own:
             self._sharing.rebuild(
-                f"Entry point {self._sharing.name} of {self._source!r} lacks entries of lane {self.name!r} that its "
-                f"peers have forgotten, and {', '.join(sorted(own))} would miss them."
+                f"Entry point {self._sharing.name} of {self._source!r} lacks entries of lane {self.name!r} that "
+                f"its peers no longer keep, so {', '.join(sorted(own))} would never see them."
             )
             return False
         assert after.base is not None

@@ -86,7 +86,9 @@ class Peers:
             entry = self._entry(about.source, sender)
             if about.lane not in entry.source.lanes or about.message.sender != sender:
                 raise ConfigError(
-                    f"Entry point {sender} speaks of lane {about.lane!r} of {about.source!r}.", remedy=_REMEDY
+                    f"Entry point {sender} sent a message about lane {about.lane!r} of {about.source!r}, which "
+                    "does not fit this node's query.",
+                    remedy=_REMEDY,
                 )
             heard = entry.heard(about.lane, about.message)
             answers += [AboutLane(source=about.source, lane=about.lane, message=answer) for answer in heard]
@@ -97,8 +99,8 @@ class Peers:
         entry = self._entry(greeting.source, greeting.name)
         if greeting.form != entry.form:
             raise ConfigError(
-                f"Entry point {greeting.name} has another query: its source is {greeting.form}, and here it is "
-                f"{entry.form}.",
+                f"Entry point {greeting.name} runs a different query: its source is {greeting.form}, but here it "
+                f"is {entry.form}.",
                 remedy=_REMEDY,
             )
         return entry.greeted(greeting.name, greeting.met)
@@ -111,7 +113,9 @@ class Peers:
     def _entry(self, source: str, sender: str) -> SharedEntryPoint:
         entry = self._entries.get(source)
         if entry is None or sender not in self._part.peers[source]:
-            raise StreamNotFound(f"{sender} is no other entry point of {source!r} for this node.", remedy=_REMEDY)
+            raise StreamNotFound(
+                f"In this node's query, {sender} is not another entry point of {source!r}.", remedy=_REMEDY
+            )
         return entry
 
 
@@ -178,7 +182,7 @@ class _LetterWriter:
             raise
         except AnabranchError as error:
             if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
-                _log.warning("Entry point %s cannot be told anything: %s", self._peer, error)
+                _log.warning("Entry point %s cannot be reached: %s", self._peer, error)
             self._failure, self._reminded_s = error, float("-inf")
             self._tries += 1
             return BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1) - 1]

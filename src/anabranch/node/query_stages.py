@@ -106,7 +106,7 @@ class QueryStages:
             runner.lose()
 
     def give_up(self, error: BaseException) -> None:
-        ours = InvariantBroken(f"The stages could not be begun again: {error!r}.", remedy="Restart the node.")
+        ours = InvariantBroken(f"The stages could not be restarted: {error!r}.", remedy="Restart the node.")
         self.given_up = error if isinstance(error, AnabranchError) else ours
 
     # --- while they run --------------------------------------------------------------------------------------------
@@ -198,13 +198,13 @@ class QueryStages:
         if runner.failed is not None and runner.is_broken:
             raise runner.failed
         if runner.last_error is not None:
-            say(f"will try stage {runner.stage.name} again: {runner.last_error}")
+            say(f"will retry stage {runner.stage.name}: {runner.last_error}")
 
     def _check_goes_on(self, runner: StageRunner) -> None:
         if self._stopping.is_set():
             raise EngineError("The node is stopping.")
         if runner.last_error is None and not self._spark.is_alive:
-            raise EngineError(f"Spark is gone before the first batch of stage {runner.stage.name} was over.")
+            raise EngineError(f"Spark died before the first batch of stage {runner.stage.name} completed.")
 
     def _say_if_nobody_computes(self, say: Say) -> None:
         if self.executors() == 0:

@@ -60,8 +60,8 @@ def _start(log: Log, start: str | Position) -> tuple[int, int]:
         raise _begun_anew(log, start.incarnation)
     if not log.first_id() - 1 <= start.id <= log.last_id():
         raise StreamNotFound(
-            f"Stream {log.name!r} holds {log.first_id()} to {log.last_id()}; position {start.id} is not among them.",
-            remedy="Read what is left from start; a named reader keeps what it has not acknowledged.",
+            f"Stream {log.name!r} holds rows {log.first_id()} to {log.last_id()}, not position {start.id}.",
+            remedy="Read what is left from start; the log keeps what a named reader has not acknowledged.",
         )
     return start.id, log.seq_before_id(start.id + 1)
 
@@ -69,7 +69,7 @@ def _start(log: Log, start: str | Position) -> tuple[int, int]:
 def _begun_anew(log: Log, incarnation: str) -> StreamNotFound:
     return StreamNotFound(
         f"Stream {log.name!r} is now incarnation {log.incarnation}, not {incarnation}.",
-        remedy="Its contents began anew: read it from start.",
+        remedy="Its contents started over: read it from start.",
     )
 
 

@@ -93,10 +93,10 @@ class Rebuilding:
                 raise StateError(
                     f"Node {self._part.host!r} has lost its state, and so has every node that it could be rebuilt "
                     f"from: {', '.join(sorted(self._empty))}.",
-                    remedy="What was trimmed upstream is gone. Begin anew with empty state directories on all nodes.",
+                    remedy="What was trimmed upstream is gone. Start over with empty state directories on all nodes.",
                 )
             why = f": {self._last_error}" if self._last_error else ""
-            self._progress(f"waiting for a node to be rebuilt from{why}")
+            self._progress(f"waiting for a node to rebuild from{why}")
             if self._wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]):
                 return False
             tries += 1
@@ -159,7 +159,7 @@ class Rebuilding:
         if not any(position is not None and position.id for position in told.places.values()):
             self._empty.add(peer)
             return None
-        self._progress(f"being rebuilt from {peer}")
+        self._progress(f"rebuilding from {peer}")
         return rebuild.PeerTold(peer=peer, life=told.life, places=told.places)
 
     def _reserve(self, place: rebuild.ReservePlace) -> rebuild.Event | None:
@@ -187,7 +187,7 @@ class Rebuilding:
             except OSError as error:
                 raise DiskFull(
                     f"The state of {peer} cannot be written to {target}: {error.strerror or error}.",
-                    remedy="Make room on that file system; the rebuild goes on by itself.",
+                    remedy="Free space on that file system; the rebuild then continues by itself.",
                 ) from error
             return rebuild.SnapshotArrived(peer=peer, life=snapshot.life)
 
@@ -195,10 +195,10 @@ class Rebuilding:
         size, said = 0, time.monotonic()
         for piece in pieces:
             if self._wait(0):
-                raise StateError("The node is stopped before it is rebuilt.")
+                raise StateError("The node was stopped before it was rebuilt.")
             size += len(piece.bytes)
             if time.monotonic() - said >= _SAY_S:
-                self._progress(f"being rebuilt from {peer}: {size >> 20} MiB")
+                self._progress(f"rebuilding from {peer}: {size >> 20} MiB")
                 said = time.monotonic()
             yield piece
 
@@ -226,7 +226,7 @@ def write_pieces(pieces: Iterator[SnapshotPiece], target: Path) -> None:
                 opened.close()
                 file = None
                 if piece.digest != digest.hexdigest():
-                    raise StateError(f"{piece.path} of a peer arrived damaged.", remedy="It is fetched again.")
+                    raise StateError(f"{piece.path} of a peer arrived damaged.", remedy="It will be fetched again.")
 
 
 def _safe(path: str) -> PurePosixPath:

@@ -50,7 +50,7 @@ class Relays:
         relay = self._relays.get(node)
         if relay is None:
             known = ", ".join(self._relays) or "none"
-            raise ConfigError(f"{self._node} has no link with {node!r}.", remedy=f"It has links with: {known}.")
+            raise ConfigError(f"{self._node} has no link to {node!r}.", remedy=f"It has links to: {known}.")
         with self._lock:
             self._run(relay.set(fault))
 
@@ -87,5 +87,5 @@ def faults_refused() -> ConfigError:
     """Why a node does not hurt its links, where it was not said that it may."""
     return ConfigError(
         "Faults are not allowed in this deployment.",
-        remedy="Write faults = true in the deployment file, and start its nodes again.",
+        remedy="Write faults = true in the deployment file, and restart its nodes.",
     )

@@ -248,12 +248,13 @@ class SharedEntryPoint(EntryPoint):
         if replica is None:
             waits = ", ".join(self._beginnings.waits_for)
             return NotLeading(
-                f"{where} cannot be led here before the other entry points have been heard of: {waits}.",
-                remedy="Start them, or try again when they are there.",
+                f"{where} cannot be led here until the other entry points have been heard from: {waits}.",
+                remedy="Start them, or try again when they are up.",
             )
         if replica.copy.learns:
             return NotLeading(
-                f"{where} cannot be led here: this entry point lost its disk and learns what the others have.",
+                f"{where} cannot be led here: this entry point lost its disk and is still learning what the "
+                "others have.",
                 remedy="Try another entry point of the source.",
             )
         leader = replica.copy.leader
@@ -261,7 +262,7 @@ class SharedEntryPoint(EntryPoint):
             return NotLeading(f"{where} is led by entry point {leader}.", remedy="Push there.")
         return NotLeading(
             f"{where} has no leader that a majority of its entry points agrees on.",
-            remedy="Try another entry point of the source, or again later.",
+            remedy="Try another entry point of the source, or try again later.",
         )
 
     def _room_wait_s(self) -> float:
@@ -272,8 +273,8 @@ class SharedEntryPoint(EntryPoint):
         """Back-pressure: what waits for a majority is bounded."""
         if not self._changed.wait_for(self._has_held_room, limits.LEAD_WAIT_S):
             raise Overloaded(
-                f"Too much of source {self.source.name!r} waits for a majority of its entry points.",
-                remedy="Try again later; see 'anabranch status' for who is away.",
+                f"Too much data of source {self.source.name!r} is waiting for a majority of its entry points.",
+                remedy="Try again later; 'anabranch status' shows which entry points cannot be reached.",
             )
 
     def _has_held_room(self) -> bool:
@@ -293,9 +294,9 @@ class SharedEntryPoint(EntryPoint):
             replica.wait_no_more(waiting)
         if not waiting.released:
             raise NodeUnreachable(
-                f"No majority of the entry points of {self.source.name!r} was heard to hold the entry. "
-                f"It may be in lane {replica.name!r} or not.",
-                remedy="Send it again under its number, here or at another entry point.",
+                f"No majority of the entry points of {self.source.name!r} confirmed the entry. It may or may not "
+                f"be in lane {replica.name!r}.",
+                remedy="Send it again with the same number, here or to another entry point.",
             )
 
     # --- the clock -------------------------------------------------------------------------------------------------

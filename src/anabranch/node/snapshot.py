@@ -89,7 +89,8 @@ class Snapshots:
                 yield from _file_pieces(path, path.relative_to(gathered))
         except FileNotFoundError as error:
             raise NodeUnreachable(
-                f"What {asker!r} fetched is gone: it took too long, or asked again.", remedy="Fetch it again."
+                f"The snapshot for {asker!r} is gone: it took too long to fetch, or was requested again.",
+                remedy="Fetch it again.",
             ) from error
         finally:
             with self._lock:
@@ -123,13 +124,14 @@ class Snapshots:
         if asker not in self._part.siblings:
             known = ", ".join(self._part.siblings) or "none"
             raise ConfigError(
-                f"Node {asker!r} cannot be rebuilt from {self._part.host!r}: it has another part of the query.",
+                f"Node {asker!r} cannot be rebuilt from {self._part.host!r}: it runs a different part of the query.",
                 remedy=f"Deploy the same file to all nodes. Those that can: {known}.",
             )
         failure = self._failure()
         if failure is not None:
             raise NodeUnreachable(
-                f"Node {self._part.host!r} cannot help: {failure.message}", remedy="Restart or rebuild it first."
+                f"Node {self._part.host!r} cannot provide its state: {failure.message}",
+                remedy="Restart or rebuild it first.",
             )
 
     def _check_room(self) -> None:
@@ -137,8 +139,8 @@ class Snapshots:
         free = self._directory.free_bytes() - self._reserve_bytes
         if needed > free:
             raise DiskFull(
-                f"Node {self._part.host!r} needs {needed >> 20} MiB to copy its state, and has {max(0, free) >> 20}.",
-                remedy="Make room on its disk; the rebuild goes on by itself.",
+                f"Node {self._part.host!r} needs {needed >> 20} MiB to copy its state, but has {max(0, free) >> 20}.",
+                remedy="Free space on its disk; the rebuild then continues by itself.",
             )
 
 

@@ -118,7 +118,7 @@ class Intake:
     def _check_lanes(self, rows: pa.Table) -> None:
         for name in (LANE, NUMBER):
             if rows.column(name).null_count:
-                raise PushRefused(f"A row of Spark's source has no {name.strip('_')}.", remedy="Filter such rows out.")
+                raise PushRefused(f"A row of Spark's source has no {name.strip('_')}.", remedy="Filter out such rows.")
         if pc.min(rows.column(NUMBER)).as_py() < 0:
             raise PushRefused("A row of Spark's source has a number below 0.", remedy="Numbers count from 0.")
         unknown = sorted(set(pc.unique(rows.column(LANE)).to_pylist()) - set(self.pushing))
@@ -161,8 +161,8 @@ class Intake:
             if next_number == note.first and batch.lineage == note.lineage and batch.batch_id == note.batch_id:
                 return False  # noted, never pushed, and planned anew
             raise StateError(
-                f"Batch {batch.batch_id} of the feed of {self._entry.source.name!r} is not the one that was taken: "
-                "Spark's checkpoint is older than the source's log.",
+                f"Batch {batch.batch_id} of the feed of {self._entry.source.name!r} differs from the one already "
+                "accepted: Spark's checkpoint is older than the source's log.",
                 remedy="Restore the state directory as a whole.",
             )
         return next_number > note.first
@@ -233,7 +233,7 @@ class SparkFeedRunner:
     def _take(self, intake: Intake, batch: FeedBatch) -> None:
         with self._taking:
             if intake is not self._intake:
-                raise EngineError("A batch of the feed came from a Spark that is gone.")
+                raise EngineError("A batch of the feed came from a Spark that no longer runs.")
             intake.take(batch)
 
     def _watch(self) -> None:
@@ -247,7 +247,7 @@ class SparkFeedRunner:
                 continue
             try:
                 if not self._run.is_lost:
-                    error = self._run.failure() or EngineError("The Spark query of the feed ended by itself.")
+                    error = self._run.failure() or EngineError("The Spark query of the feed stopped unexpectedly.")
                     backoff = backoff.failed()
                     if self._note(error) or self._stopping.wait(backoff.wait_s):
                         return

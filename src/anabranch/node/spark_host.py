@@ -179,7 +179,7 @@ class SparkHost:
         """The session of now. EngineError while there is none."""
         session = self._session
         if session is None or self._is_dead():
-            raise EngineError("Spark is not there: it is being started again.")
+            raise EngineError("Spark is not available: it is restarting.")
         return session
 
     def executors(self) -> int | None:
@@ -225,7 +225,7 @@ class SparkHost:
                 if backoff.is_exhausted:
                     raise _given_up(error, backoff.failures)
                 _log.warning(
-                    "%s Spark is started again in %.1f s, and goes on where it was. All else is not affected.",
+                    "%s Spark restarts in %.1f s and resumes where it was. Nothing else is affected.",
                     error,
                     backoff.wait_s,
                 )
@@ -313,13 +313,13 @@ class SparkHost:
         again, self._is_up = self._error is not None, True
         self._error = None
         if again:
-            _log.warning("Spark runs again after %.1f s.", seconds)
+            _log.warning("Spark is running again after %.1f s.", seconds)
         self._was_up = True
 
     def _give_up(self, error: BaseException) -> None:
         if self._stopping.is_set():
             return
-        ours = InvariantBroken(f"Spark could not be started: {error!r}.", remedy="Restart the node, report this.")
+        ours = InvariantBroken(f"Spark could not be started: {error!r}.", remedy="Restart the node, and report this.")
         failed = error if isinstance(error, AnabranchError) else ours
         with self._lock:
             for place in self._places:
@@ -366,6 +366,7 @@ def spark_settings(settings: NodeSettings) -> SparkSettings:
 
 def _given_up(error: AnabranchError, failures: int) -> EngineError:
     return EngineError(
-        f"{error.message} Spark was started {failures} times without progress, and is given up: no stage runs.",
-        remedy=f"{error.remedy} The next start of the node tries again.".strip(),
+        f"{error.message} Spark was started {failures} times without progress and has been given up: no stage is "
+        "running.",
+        remedy=f"{error.remedy} The next start of the node will try again.".strip(),
     )

@@ -88,7 +88,7 @@ class SparkTuples:
         """The first time: a target that can be read back must be empty, or old ids would pass for new ones."""
         if self._exact and not self._target.is_empty(written_schema(self._log.spec.schema)):
             raise StateError(
-                f"The target of {self._key.partition('/')[2]} holds rows already, and this writer has not written any.",
+                f"The target of {self._key.partition('/')[2]} already holds rows, but this writer has not written any.",
                 remedy="Give a new table or path.",
             )
         self._keep(self._note)

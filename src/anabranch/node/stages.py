@@ -50,10 +50,10 @@ _BROKEN: Final = (InvariantBroken, StateError)
 WATCH_S: Final = 1.0
 """How often a query is asked whether it still runs: each time is a call into the JVM."""
 
-_NEXT_START: Final = "The next start tries it again."
+_NEXT_START: Final = "The next start will try again."
 _CHANGE: Final = (
-    "A row that cannot be computed needs an expression that allows for it (try_divide, "
-    "try_cast, nullif): that is a changed query, for a new state directory."
+    "If a row cannot be computed, use an expression that tolerates it (try_divide, try_cast, nullif), and run the "
+    "changed query on a new state directory."
 )
 
 
@@ -218,7 +218,9 @@ class StageRunner:
         if self._spark_has_died():  # who started it starts another one
             return WATCH_S
         if not self._failure_noted:
-            error = self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} ended by itself.")
+            error = (
+                self._sink_error or self._run.failure() or EngineError(f"Stage {self.stage.name} stopped unexpectedly.")
+            )
             self._note_failure(error)
         if time.monotonic() >= self._next_try and self.failed is None:
             self._start_again(journal_punctuation)
@@ -228,7 +230,7 @@ class StageRunner:
         try:
             self.start(journal_punctuation)
         except Exception as error:  # whatever disk or Spark say: the housekeeper lives on
-            ours = EngineError(f"Stage {self.stage.name} could not be started again: {error}")
+            ours = EngineError(f"Stage {self.stage.name} could not be restarted: {error}")
             self._note_failure(error if isinstance(error, AnabranchError) else ours)
 
     def _note_failure(self, error: AnabranchError) -> None:
@@ -249,7 +251,7 @@ class StageRunner:
 
     def _given_up(self, error: AnabranchError) -> EngineError:
         outputs = outputs_behind(self._diagram, self.stage)
-        still = f"The stage stands still, and with it: {', '.join(outputs)}."
+        still = f"The stage has stopped. Affected outputs: {', '.join(outputs)}."
         return EngineError(f"{error.message} {still}", remedy=f"{_NEXT_START} {error.remedy or _CHANGE}")
 
     @property

@@ -213,7 +213,7 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
         if not isinstance(found, dict) or (
             found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
         ):
-            raise ValueError("it does not say which query it belongs to")
+            raise ValueError("it does not name its query")
     except (OSError, ValueError) as error:
         raise StateError(
             f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
@@ -231,12 +231,12 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
     if moved:
         raise StateError(
             f"{path} holds the state of another part of the query: {'; '.join(moved)}.",
-            remedy="Run a part that was placed anew on a new state directory, or undo the change.",
+            remedy="Run a part that moved on a new state directory, or undo the change.",
         )
     changed = [name for name, digest in mine.get("functions", {}).items() if found["functions"].get(name) != digest]
     if changed:
         raise StateError(
-            f"{path} holds what another version of the module {' and '.join(changed)} computed.",
+            f"{path} holds results of a different version of the module {' and '.join(changed)}.",
             remedy="A changed function makes a new stream: run it on a new state directory, or undo the change.",
         )
     return str(found["life"])
@@ -246,9 +246,9 @@ def _check_tables(path: Path, old: Mapping[str, str], new: Mapping[str, str]) ->
     changed = [f"{name!r} had {old[name][:16]}, has {new[name][:16]}" for name in old if new.get(name, "") != old[name]]
     if old.keys() == new.keys() and changed:
         raise StateError(
-            f"{path} holds the state of a query whose tables had other contents: table {'; table '.join(changed)}.",
-            remedy="Put the old contents back, or run with the new ones on a new state directory: what is there was "
-            "made with the old ones.",
+            f"{path} holds the state of a query whose tables had different contents: table {'; table '.join(changed)}.",
+            remedy="Put the old contents back, or run with the new ones on a new state directory: the present "
+            "results come from the old ones.",
         )
 
 
@@ -295,7 +295,7 @@ def _format_of(marker: Path) -> object:
     try:
         found = json.loads(marker.read_text())
         if not isinstance(found, dict) or "format" not in found:
-            raise ValueError("it does not say its format")
+            raise ValueError("it does not state its format")
     except (OSError, ValueError) as error:
         raise StateError(
             f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
@@ -319,7 +319,7 @@ def _usable(path: Path, close: Callable[[], None]) -> Iterator[None]:
         close()
         raise StateError(
             f"The state directory {path} cannot be used: {error.strerror or error}.",
-            remedy="Give a directory that this user may write, with free space.",
+            remedy="Give a directory that this user can write to, with free space.",
         ) from error
     except StateError:
         close()
@@ -346,7 +346,7 @@ def _take_lock(path: Path) -> IO[str]:
         holder = lock.read().strip() or "unknown"
         lock.close()
         raise StateError(
-            f"Another node (process {holder}) runs on the state directory {path}.",
+            f"Another node (process {holder}) is using the state directory {path}.",
             remedy="Stop it first, or give this one its own --state.",
         ) from error
     lock.truncate(0)

@@ -113,7 +113,7 @@ class Streams:
         known = {target.stream for stage in self._part.stages for target in stage.targets}
         # On a first start Spark alone knows the output's columns: clients try again until it has told them.
         if stream in known and stream not in self.logs and not self._ready.wait(_FIRST_START_WAIT_S):
-            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
+            raise NodeUnreachable(f"Stream {stream!r} is not available yet: the node is starting.")
         if stream not in self.logs:
             raise StreamNotFound(f"There is no stream {stream!r}.", remedy=f"Streams: {', '.join(sorted(self.logs))}.")
         return self.logs[stream]

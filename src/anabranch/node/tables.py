@@ -103,9 +103,8 @@ class Agreement:
 
 def other_contents(table: str, mine: str, node: str, theirs: str) -> StateError:
     return StateError(
-        f"The table {table!r} has other contents here than on the node {node}: {short(mine)} here, {short(theirs)} "
-        "there.",
-        remedy="Replicas must read the same rows: copy the file from there, or the other way round, and start again.",
+        f"The contents of table {table!r} differ from those on node {node}: {short(mine)} here, {short(theirs)} there.",
+        remedy="Replicas must read the same rows: use the same contents on both nodes, and restart.",
     )
 
 

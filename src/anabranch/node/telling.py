@@ -74,7 +74,7 @@ class ComparedOutputs:
                 f"{asker!r} has no copy of {stream!r} to compare.", remedy=f"Those that have: {known}."
             )
         if stream not in self._copies:
-            raise NodeUnreachable(f"Stream {stream!r} is not there yet: the node is starting.")
+            raise NodeUnreachable(f"Stream {stream!r} is not available yet: the node is starting.")
         return self._copies[stream].told(asked)
 
     def alarms(self) -> dict[str, Any]:
@@ -128,7 +128,7 @@ class _OwnCopy:
         if self._given_up is not None:
             return
         with self._careful():
-            check(first_id == self._next_id, f"After row {self._next_id - 1} comes {first_id}.")
+            check(first_id == self._next_id, f"Row {self._next_id - 1} is followed by row {first_id}.")
             self._next_id += rows.num_rows
             self._add(split(rows, self._schema), promises)
 
@@ -147,7 +147,7 @@ class _OwnCopy:
     def failed(self, other: str, error: Exception) -> None:
         if self._errors.get(other) is None:
             told = _log.info if isinstance(error, AnabranchError) else _log.exception
-            told("%s is not compared with the copy of %s: %s", self.stream, other, error)
+            told("%s is not compared with the copy on %s: %s", self.stream, other, error)
         self._errors[other] = str(error) or repr(error)
 
     def statistics(self, others: Iterable[str]) -> dict[str, Any]:
@@ -195,9 +195,9 @@ class _OwnCopy:
         try:
             yield
         except Exception as error:
-            _log.exception("%s is not compared any more", self.stream)
+            _log.exception("%s is no longer compared", self.stream)
             self._given_up = InvariantBroken(
-                f"{self.stream} is not compared any more: it could not be added up: {error!r}.",
+                f"{self.stream} is no longer compared: its digest could not be computed: {error!r}.",
                 remedy="Restart the node, and report this.",
             )
 

@@ -252,13 +252,14 @@ class WriterRunner:
             return log.first_seq() - 1 if known is None else known
         if not self._is_ours(found, known=known is not None):
             raise StateError(
-                f"{self.key} holds tuples of another stream than {self._output!r} of this state directory.",
-                remedy="Give a new place to write to, or the state directory that it was written from.",
+                f"{self.key} holds tuples of a different stream than {self._output!r} of this state directory.",
+                remedy="Use a new target, or the state directory that it was written from.",
             )
         if found.last_id + 1 < log.first_id():
             raise StateError(
-                f"{self.key} ends with tuple {found.last_id}, and the log begins with {log.first_id()}: some are gone.",
-                remedy="Give a new place to write to; it begins with what the log still holds.",
+                f"{self.key} ends with tuple {found.last_id}, but the log begins with {log.first_id()}: the "
+                "tuples between are gone.",
+                remedy="Use a new target; it starts with what the log still holds.",
             )
         return log.seq_before_id(found.last_id + 1)
 
@@ -266,9 +267,9 @@ class WriterRunner:
         replaced = json.loads(self._store.get(_REPLACED) or b"[]")
         if self.key in replaced and self._reader not in self._source.readers():
             raise StateError(
-                f"This node was rebuilt from a peer, which has the tuples of {self._output!r} under other ids: what "
-                f"{self.key} holds of them is not known.",
-                remedy="Give a new place to write to; it begins with what the log still holds.",
+                f"This node was rebuilt from a peer, where the tuples of {self._output!r} have other ids: it is "
+                f"unknown which of them {self.key} holds.",
+                remedy="Use a new target; it starts with what the log still holds.",
             )
 
     def _is_ours(self, found: Found, *, known: bool) -> bool:
@@ -335,7 +336,7 @@ class Writing:
             runner.open()
         except OSError as error:
             raise ConfigError(
-                f"The writer {runner.key} of output {output!r} cannot begin: {error}.", remedy="Give another place."
+                f"The writer {runner.key} of output {output!r} cannot start: {error}.", remedy="Use another target."
             ) from error
 
     def stop(self) -> None:

@@ -174,7 +174,7 @@ class _Run:
         while not is_done():
             self._look()
             if time.monotonic() > deadline:
-                raise OperatorError(f"After {timeout_s:.0f} s the nodes do not {what}: {self._states()}.")
+                raise OperatorError(f"After {timeout_s:.0f} s the nodes still do not {what}: {self._states()}.")
             time.sleep(LOOK_S)
 
     def _look(self) -> None:
@@ -185,7 +185,7 @@ class _Run:
             child = self._supervisor.child(name)
             if child.starts and not child.is_alive:
                 told = "\n  ".join(child.last_lines())
-                raise OperatorError(f"The node {name} has ended. It said:\n  {told}")
+                raise OperatorError(f"Node {name} exited. Its last lines:\n  {told}")
 
     def _states(self) -> dict[str, str]:
         return {name: str(facts["state"]) for name, facts in self._supervisor.statistics().items()}

@@ -33,8 +33,8 @@ class AssignedQuery:
         unknown = [each.stage for each in assignment.replicas if each.stage not in made]
         if unknown or assignment.query != diagram.name:
             raise ConfigError(
-                f"The assignment of {assignment.query!r} does not fit its query: no stage {', '.join(unknown)}.",
-                remedy="Hand over a query with anabranch deploy, and run the same version on all hosts.",
+                f"The assignment of {assignment.query!r} does not match its query: no stage {', '.join(unknown)}.",
+                remedy="Deploy the query with anabranch deploy, and run the same version on all hosts.",
             )
         self.stages: Final[tuple[Stage, ...]] = tuple(made[each.stage] for each in assignment.replicas)
         """Those that run here."""

@@ -171,7 +171,7 @@ def check_unique(box: str, field: str, what: str, names: Iterable[str], report: 
     for name in names:
         if name.lower() in seen:
             report.add(
-                "duplicate-name", box, field, f"{field}: the {what} {name!r} comes twice.", "Rename one of them."
+                "duplicate-name", box, field, f"{field}: the {what} {name!r} appears twice.", "Rename one of them."
             )
         seen.add(name.lower())
 

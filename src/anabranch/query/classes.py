@@ -103,8 +103,8 @@ def refusals(diagram: Diagram, mode: str) -> list[Problem]:
 def _arbitrary_functions(diagram: Diagram) -> Iterator[Problem]:
     for box in diagram.boxes:
         if isinstance(box, Python) and not box.deterministic:
-            message = f"{box.function} is not declared deterministic: each replica would have tuples of its own."
-            remedy = "Declare it, if it makes the same of a row everywhere and always, or run the query on one node."
+            message = f"{box.function} is not declared deterministic: each replica could produce different tuples."
+            remedy = "Declare it, if it returns the same for a row everywhere and always, or run the query on one node."
             yield Problem(code="arbitrary-function", box=box.name, message=message, remedy=remedy)
 
 

@@ -40,7 +40,7 @@ def check_feed(source: Source, feed: Feed, report: Report) -> None:
                 wrong("a speed needs the times of the rows.", "Name a time column, or leave speed out.")
         case SparkFeed():
             if (feed.lane is None) != (feed.number is None):
-                wrong("lane and number belong together.", "Give both, or none.")
+                wrong("lane and number belong together.", "Give both, or neither.")
             elif feed.lane is not None and not source.producers:
                 wrong("a lane per row needs the names of the lanes.", "List them as producers of the source.")
             elif feed.lane is not None and feed.producer is not None:
@@ -48,7 +48,7 @@ def check_feed(source: Source, feed: Feed, report: Report) -> None:
     if isinstance(feed, SparkFeed) and feed.lane is not None:
         return
     if feed.producer is None and len(source.producers) > 1:
-        wrong("the source has several producers.", f"Say which one it is: producer={source.producers[0]}.")
+        wrong("the source has several producers.", f"Name one: producer={source.producers[0]}.")
     elif feed.producer is not None and source.producers and feed.producer not in source.producers:
         wrong(f"there is no producer {feed.producer!r}.", candidates(feed.producer, source.producers))
 
@@ -63,7 +63,7 @@ def check_writers(diagram: Diagram, report: Report) -> None:
                 continue
             if key in taken:
                 message = f"to: {key} is also written by the output {taken[key]!r}."
-                report.add("bad-connector", output.name, "to", message, "Give each writer a place of its own.")
+                report.add("bad-connector", output.name, "to", message, "Give each writer its own target.")
             taken[key] = output.name
 
 
@@ -83,7 +83,7 @@ def _check_generator(source: Source, feed: GeneratorFeed, report: Report) -> Non
     if source.time is None and (feed.start_us is not None or feed.every_us is not None):
         wrong("start and every need a time column.", "Name a time column, or leave them out.")
     if feed.every_us is not None and feed.start_us is None:
-        wrong("every counts from a start.", "Give a start, too.")
+        wrong("every counts from a start.", "Give a start as well.")
     names = [column.name for column in source.schema]
     for name, values in feed.columns:
         column = lookup(source.schema, name)

@@ -61,25 +61,25 @@ _NO_NAMES: Final = frozenset(
 )
 """Words that begin the next clause, and so are no name of a table or column that lacks an AS."""
 _CLAUSES: Final = {
-    "ORDER BY": ("a stream has no end at which it could be sorted", "Leave it out; readers may sort."),
-    "SORT BY": ("a stream has no end at which it could be sorted", "Leave it out; readers may sort."),
-    "CLUSTER BY": ("how rows are spread over machines is Spark's to decide", "Leave it out."),
-    "DISTRIBUTE BY": ("how rows are spread over machines is Spark's to decide", "Leave it out."),
+    "ORDER BY": ("a stream never ends, so it cannot be sorted", "Leave it out; readers may sort."),
+    "SORT BY": ("a stream never ends, so it cannot be sorted", "Leave it out; readers may sort."),
+    "CLUSTER BY": ("Spark decides how rows are distributed over machines", "Leave it out."),
+    "DISTRIBUTE BY": ("Spark decides how rows are distributed over machines", "Leave it out."),
     "LIMIT": ("a stream has no first rows", "Filter by a column or by _stime, or let the reader stop."),
     "OFFSET": ("a stream has no first rows", "Filter by a column or by _stime, or let the reader stop."),
     "FETCH": ("a stream has no first rows", "Filter by a column or by _stime, or let the reader stop."),
     "QUALIFY": ("there are no window functions", "Write GROUP BY over TUMBLE, HOP, SESSION or COUNT."),
     "WINDOW": ("there are no window functions", "Write GROUP BY over TUMBLE, HOP, SESSION or COUNT."),
-    "LATERAL": ("it makes several tuples of one", "Split such values before they are sent."),
-    "LATERAL VIEW": ("it makes several tuples of one", "Split such values before they are sent."),
+    "LATERAL": ("it makes several tuples from one", "Split such values before they are sent."),
+    "LATERAL VIEW": ("it makes several tuples from one", "Split such values before they are sent."),
     "TABLESAMPLE": ("a sample has to be the same on every replica", "Use a drop box, in Python or YAML."),
-    "PIVOT": ("it has no box", "Write an aggregate with FILTER (WHERE …) for each column."),
-    "UNPIVOT": ("it has no box", "Write a SELECT for each column, with UNION ALL between them."),
-    "MATCH_RECOGNIZE": ("it has no box", "Write GROUP BY over SESSION, or a JOIN … WITHIN."),
+    "PIVOT": ("no box does this", "Write an aggregate with FILTER (WHERE …) for each column."),
+    "UNPIVOT": ("no box does this", "Write a SELECT for each column, with UNION ALL between them."),
+    "MATCH_RECOGNIZE": ("no box does this", "Write GROUP BY over SESSION, or a JOIN … WITHIN."),
     "EXCEPT": ("it needs all rows ever seen", "Write a JOIN … WITHIN, or a WHERE."),
     "MINUS": ("it needs all rows ever seen", "Write a JOIN … WITHIN, or a WHERE."),
     "INTERSECT": ("it needs all rows ever seen", "Write a JOIN … WITHIN."),
-    "EMIT": ("a window comes out once, when it is over", "Leave it out."),
+    "EMIT": ("a window is emitted once, when it closes", "Leave it out."),
 }
 """What sqlglot's Spark has and streams do not: why, and what to write instead."""
 _JOINS: Final = {
@@ -143,7 +143,7 @@ class StreamParser(SparkParser):
         if self.word("INSERT"):
             raise Refused(at, "INSERT: rows go to outputs.", "Write CREATE OUTPUT name AS SELECT ….")
         if not self.sees("SELECT") and not self.sees("WITH") and not self.sees("("):
-            raise Refused(at, f"{self.shown(at)} is no statement here.", _STATEMENTS)
+            raise Refused(at, f"{self.shown(at)} is not a statement here.", _STATEMENTS)
         return CreateOutput(at=at, name=None, options=(), query=self.query())
 
     def created_source(self) -> CreateSource:
@@ -172,7 +172,7 @@ class StreamParser(SparkParser):
                 columns.append(f"{column.text} {self.column_type(in_table=True)}")
                 found = (column,) if self.take_key() else ()
             if found and key:
-                raise Refused(at, "A table has one PRIMARY KEY.", "Write PRIMARY KEY (a, b) behind the columns.")
+                raise Refused(at, "A table has one PRIMARY KEY.", "Write PRIMARY KEY (a, b) after the columns.")
             key = key or found
             if not self.word(","):
                 break
@@ -203,7 +203,7 @@ class StreamParser(SparkParser):
     def column(self) -> str:
         """A column and its type, as the text of a schema."""
         if self.sees("WATERMARK"):
-            remedy = "Write WITH (time = 'column', disorder = '2s') behind the columns."
+            remedy = "Write WITH (time = 'column', disorder = '2s') after the columns."
             raise Refused(self.at(), "WATERMARK: the time of a source is an option.", remedy)
         name = self.name("the name of a column")
         return f"{name.text} {self.column_type()}"
@@ -250,7 +250,7 @@ class StreamParser(SparkParser):
         if pieces:
             return "'".join(pieces)
         if not self._curr or not (self._curr.token_type is TokenType.NUMBER or self._curr.text.isidentifier()):
-            self.refuse_here("is no value of an option", "Write a text in quotes, a number or a list of texts.")
+            self.refuse_here("is not an option value", "Write text in quotes, a number, or a list of texts.")
         self._advance()
         return str(self._prev.text)
 
@@ -268,7 +268,7 @@ class StreamParser(SparkParser):
         parts = [self.term()]
         while self.word("UNION"):
             if not self.word("ALL"):
-                remedy = "Write UNION ALL; SELECT DISTINCT WITHIN INTERVAL '1' HOUR … drops what comes twice."
+                remedy = "Write UNION ALL; SELECT DISTINCT WITHIN INTERVAL '1' HOUR … drops duplicates."
                 raise Refused(self._prev.start, "UNION keeps each row once, which needs all rows ever seen.", remedy)
             parts.append(self.term())
         self.refuse_clauses()
@@ -298,7 +298,7 @@ class StreamParser(SparkParser):
             items.append(self.item())
         if not self.word("FROM"):
             self.refuse_clauses()
-            self.refuse_here("stands where FROM is expected", "Write SELECT … FROM a source or a view.")
+            self.refuse_here("appears where FROM is expected", "Write SELECT … FROM a source or a view.")
         relation = self.relation()
         joins: list[Joined] = []
         while (join := self.join()) is not None:
@@ -422,7 +422,7 @@ class StreamParser(SparkParser):
     def time_column(self) -> Name:
         if self.sees("INTERVAL"):
             self.refuse_here(
-                "stands where the time column is expected", "Write TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL …)."
+                "appears where the time column is expected", "Write TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL …)."
             )
         if not self.word("DESCRIPTOR"):
             return self.name("the time column")
@@ -437,7 +437,7 @@ class StreamParser(SparkParser):
             self.expect(",", "HOP takes two: how far apart windows begin, and how long they are.")
             found.append(self.duration())
         if self.sees(","):
-            self.refuse_here("is one more than it takes", f"Write {_USAGE[kind]}.")
+            self.refuse_here("begins one argument too many", f"Write {_USAGE[kind]}.")
         return found
 
     def counts(self) -> list[int]:
@@ -472,7 +472,7 @@ class StreamParser(SparkParser):
         newest = self.word("ASOF") or newest
         if not self.word("JOIN"):
             if inner or outer or newest:
-                self.refuse_here("stands where JOIN is expected")
+                self.refuse_here("appears where JOIN is expected")
             return None
         relation = self.relation()
         as_of = self.as_of() if self.sees("FOR") else None
@@ -502,7 +502,7 @@ class StreamParser(SparkParser):
         tree = (parse or self._parse_disjunction)()
         tokens = tuple(self._tokens[start : self._index])
         if tree is None or not tokens:
-            self.refuse_here("stands where an expression is expected")
+            self.refuse_here("appears where an expression is expected")
         sql = self.sql[tokens[0].start : tokens[-1].end + 1]
         return Text(sql=sql, at=tokens[0].start, tokens=tokens, tree=tree)
 
@@ -511,10 +511,10 @@ class StreamParser(SparkParser):
         at = self.at()
         remedy = "Write INTERVAL '10' SECOND, for example."
         if not self.word("INTERVAL"):
-            self.refuse_here("stands where a duration is expected", remedy)
+            self.refuse_here("appears where a duration is expected", remedy)
         value, unit = (self._curr.text if self._curr else ""), ""
         if not self._curr or self._curr.token_type not in (TokenType.STRING, TokenType.NUMBER):
-            self.refuse_here("is no duration", remedy)
+            self.refuse_here("is not a duration", remedy)
         written = self._curr.token_type is TokenType.NUMBER
         self._advance()
         match = re.fullmatch(r"\s*([\d.]+)\s*([A-Za-z]+)\s*", value)
@@ -536,7 +536,7 @@ class StreamParser(SparkParser):
     def name(self, what: str, *, any_word: bool = False) -> Name:
         token = self._curr
         if not token or not (self.is_name(token) or (any_word and token.text.isidentifier())):
-            self.refuse_here(f"stands where {what} is expected")
+            self.refuse_here(f"appears where {what} is expected")
         self._advance()
         return Name(str(token.text), token.start)
 
@@ -561,7 +561,7 @@ class StreamParser(SparkParser):
 
     def expect(self, word: str, remedy: str = _CHECK) -> None:
         if not self.word(word):
-            self.refuse_here(f"stands where {word} is expected", remedy)
+            self.refuse_here(f"appears where {word} is expected", remedy)
 
     def token_after(self, steps: int) -> TokenType | None:
         at = self._index + steps
@@ -580,7 +580,7 @@ class StreamParser(SparkParser):
     def refuse_here(self, what: str, remedy: str = _CHECK) -> NoReturn:
         at = self.at()
         shown = self.shown(at)
-        raise Refused(at, f"`{shown}` {what}." if shown else f"The end {what}.", remedy)
+        raise Refused(at, f"`{shown}` {what}." if shown else f"The end of the text {what}.", remedy)
 
     def refuse_clauses(self) -> None:
         for clause, (why, remedy) in _CLAUSES.items():
@@ -635,7 +635,7 @@ def _parse(dialect: Spark, tokens: list[Token], text: str) -> Statement | Refuse
     except Refused as refused:
         return refused
     except ParseError as error:
-        what = str((error.errors[0].get("description") if error.errors else "") or "it is no SQL")
+        what = str((error.errors[0].get("description") if error.errors else "") or "it is not SQL")
         what = "something is missing" if "Required keyword" in what else what[0].lower() + what[1:]
         return Refused(parser.wrong_at, f"This cannot be read: {what}.", "Check the SQL before it.")
     except RecursionError:
@@ -659,7 +659,7 @@ def _microseconds(at: int, value: str, unit: str, remedy: str) -> int:
     name = unit.upper()
     name = name.removesuffix("S") if name.removesuffix("S") in _UNITS else name
     if name.removesuffix("S") in ("MONTH", "YEAR", "QUARTER"):
-        raise Refused(at, f"A {name.removesuffix('S').lower()} is not always of one length.", "Write it in days.")
+        raise Refused(at, f"A {name.removesuffix('S').lower()} has no fixed length.", "Write it in days.")
     try:
         if name in _UNITS:
             us = Decimal(value) * _UNITS[name]

@@ -73,7 +73,7 @@ def inexact_decisions(diagram: Diagram) -> list[Problem]:
             code="inexact-decision",
             box=each.box.name,
             message=f"{each.column!r} is `{each.sql}`, which depends on the order of addition, and {decision}.",
-            remedy="Decide by a sum, an average, a count or an extreme, or use a mode without replicas.",
+            remedy="Decide by a sum, an average, a count, a minimum or a maximum, or use a mode without replicas.",
         )
         for each in float_columns(diagram)
         if each.refused

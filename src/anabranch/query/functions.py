@@ -54,7 +54,7 @@ _ALLOWED: Final = f"Use one of {', '.join(sorted(AGGREGATES))}."
 def variation(name: str, *, arguments: bool) -> str | None:
     """Why two runs on the same tuples need not agree on what this function gives; None where they do."""
     if name in NON_DETERMINISTIC or (name == "unix_timestamp" and not arguments):
-        return "would give another value on every replica"
+        return "would give a different value on every replica"
     if name in ORDER_DEPENDENT:
         return "depends on the order in which tuples arrive, or is approximate"
     return None
@@ -67,7 +67,7 @@ def refusal(name: str, *, aggregates: bool, arguments: bool) -> tuple[str, str] 
             return why, _ALLOWED if aggregates else ""
         return why, "Read _stime, or send the value as a column."
     if name in GENERATORS:
-        return "makes several tuples of one", "Split such values before they are sent."
+        return "makes several tuples from one", "Split such values before they are sent."
     if name in WINDOW_FUNCTIONS:
         return "is a window function", "Windows are a parameter of an aggregate box."
     if name in OTHER_AGGREGATES and aggregates:

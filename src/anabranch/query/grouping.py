@@ -140,12 +140,12 @@ class Grouping:
     def _read_key(self, text: Text) -> _Key | None:
         """The key that an entry of GROUP BY is; None for a column of the window."""
         if isinstance(text.tree, exp.Literal):
-            raise Refused(text.at, f"GROUP BY {text.sql} names no column.", "Write the name of the column.")
+            raise Refused(text.at, f"GROUP BY {text.sql} does not name a column.", "Write the name of the column.")
         if aggregate_calls(text):
-            raise Refused(text.at, "A group cannot be made by an aggregate.", "Group the result once more.")
+            raise Refused(text.at, "Rows cannot be grouped by an aggregate.", "Group the result once more.")
         called = text.tokens[0].text.upper()
         if len(text.tokens) > 1 and text.tokens[1].text == "(" and called in [kind.value for kind in WindowKind]:
-            message = f"{called} stands in FROM, not in GROUP BY."
+            message = f"{called} belongs in FROM, not in GROUP BY."
             remedy = f"Write FROM {called}(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND) … GROUP BY {START}, {END}."
             raise Refused(text.at, message, remedy)
         reference = bare(text)
@@ -183,7 +183,7 @@ class Grouping:
                 remedy = f"Write FROM TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND) … GROUP BY {START}, {END}."
                 raise Refused(at, message, remedy)
         elif window.kind is not WindowKind.COUNT and not any(map(self._is_window_key, select.group)):
-            raise Refused(at, "GROUP BY lacks the window.", f"Write GROUP BY …, {START}, {END}.")
+            raise Refused(at, "GROUP BY does not name the window.", f"Write GROUP BY …, {START}, {END}.")
         self._check_partition()
 
     def _is_window_key(self, text: Text) -> bool:
@@ -196,10 +196,10 @@ class Grouping:
         for name in self._window.by:
             made = self._scope.resolve(Reference(name.at, name.at, None, name.text))
             if made not in [key.name for key in self._keys]:
-                message = f"Sessions are of each {name.text}, and GROUP BY lacks it."
+                message = f"Sessions are per {name.text}, but GROUP BY does not name it."
                 raise Refused(name.at, message, f"Write GROUP BY {name.text}, {START}, {END}.")
         if self._window.by and len(self._keys) != len(self._window.by):
-            message = "GROUP BY has columns that PARTITION BY lacks: sessions would be others."
+            message = "GROUP BY has columns that PARTITION BY does not: the sessions would differ."
             raise Refused(self._window.by[0].at, message, "Name the same columns in both.")
 
     def _session_time(self) -> str:

@@ -188,7 +188,7 @@ def _names(value: object) -> tuple[str, ...]:
     """Names between commas, or a list of them."""
     many = value.split(",") if isinstance(value, str) else value
     if not isinstance(many, list | tuple) or not many:
-        raise _wrong(value, "a list of columns", "Write names between commas.")
+        raise _wrong(value, "a list of columns", "Write names separated by commas.")
     return tuple(_text(each).strip() for each in many)
 
 
@@ -391,7 +391,7 @@ def _read(value: object, kinds: Mapping[str, _Kind], nothing: str) -> Any:
     if name == nothing and not given:
         return None
     if name not in kinds:
-        raise ConfigError(f"There is no {name!r} here.", remedy=candidates(name, (*kinds, nothing)))
+        raise ConfigError(f"There is no feed or writer {name!r} here.", remedy=candidates(name, (*kinds, nothing)))
     kind = kinds[name]
     if kind.rest:
         given = _gathered(kind, given)
@@ -459,13 +459,13 @@ def _from_text(text: str, kinds: Mapping[str, _Kind]) -> tuple[str, Mapping[str,
         if match is not None:
             last = match[1]
             if last in given:
-                raise ConfigError(f"{name}: option {last!r} comes twice.", remedy="Give it once.")
+                raise ConfigError(f"{name}: option {last!r} appears twice.", remedy="Give it once.")
             given[last] = match[2]
         elif last:
             given[last] += f",{piece}"
         elif piece.strip():
             if not first:
-                raise ConfigError(f"{name}: {piece!r} is no option.", remedy="Write OPTION=VALUE.")
+                raise ConfigError(f"{name}: {piece!r} is not an option.", remedy="Write OPTION=VALUE.")
             last = first
             given[last] = piece
     return name, {key: _unquoted(value) for key, value in given.items()}

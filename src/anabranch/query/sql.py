@@ -93,7 +93,9 @@ def refusals(expression: Expression, *, aggregates: bool = False) -> Iterator[Re
         if found is not None:
             yield Refusal(f"{name}()", *found)
     for literal in _moving_literals(expression.tree):
-        yield Refusal(f"'{literal}'", "is another time on every replica", "Read _stime, or send the value as a column.")
+        yield Refusal(
+            f"'{literal}'", "is a different time on every replica", "Read _stime, or send the value as a column."
+        )
     if expression.tree.find(exp.Collate) or any(type_.args.get("collate") for type_ in _types(expression.tree)):
         yield Refusal("COLLATE", "makes unequal strings equal", "Compare lower(column), for example.", "collation")
 
@@ -104,7 +106,7 @@ def variations(expression: Expression) -> Iterator[str]:
         if (why := variation(name, arguments=arguments)) is not None:
             yield f"{name}() {why}"
     for literal in _moving_literals(expression.tree):
-        yield f"'{literal}' is another time on every replica"
+        yield f"'{literal}' is a different time on every replica"
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -41,7 +41,7 @@ def check_tables(diagram: Diagram, report: Report) -> None:
             continue  # one that is not there, which was told
         first = seen.setdefault(table.name.casefold(), table)
         if first != table:
-            message = f"Two tables are called {table.name!r}, and differ."
+            message = f"Two different tables are called {table.name!r}."
             report.add("duplicate-name", table.name, "name", message, "Choose names that differ in more than case.")
         _check(table, report)
 
@@ -61,7 +61,7 @@ def _check(table: Table, report: Report) -> None:
 
 def _check_key(table: Table, report: Report) -> None:
     if not table.key:
-        message = "key: nothing says which columns tell the rows apart."
+        message = "key: no key columns given."
         report.add("bad-table", table.name, "key", message, candidates("", table.columns))
     for name in table.key:
         column = lookup(table.schema, name)
@@ -80,18 +80,18 @@ def _check_place(table: Table, report: Report) -> None:
 
     given = [name for name in _PLACES if getattr(table, name) is not None]
     if not given:
-        report.add("bad-table", table.name, "file", "Nothing says where its rows are.", _WHERE)
+        report.add("bad-table", table.name, "file", "No location given for its rows.", _WHERE)
     elif len(given) > 1:
         wrong(given[1], f"its rows are given by {given[0]} already.", f"Leave one of them out: {', '.join(given)}.")
     if table.file is not None and PurePath(table.file).suffix.lower() not in TABLE_FILES:
-        wrong("file", f"{table.file!r} does not end like a file that can be read.", candidates("", TABLE_FILES))
+        wrong("file", f"{table.file!r} does not have the suffix of a readable file.", candidates("", TABLE_FILES))
     if table.database is not None and not is_database(table.database):
         remedy = "Write sqlite:PATH, duckdb:PATH or postgresql://HOST/DATABASE."
         wrong("database", f"{table.database!r} is not a database.", remedy)
     if table.database is not None and not (table.sql or "").strip():
-        wrong("sql", "nothing says which rows of the database.", 'Write sql="SELECT ...".')
+        wrong("sql", "no SQL given to select rows from the database.", 'Write sql="SELECT ...".')
     if table.sql is not None and table.database is None:
-        message = "sql: there is no database to ask."
+        message = "sql: no database given to query."
         report.add("meaningless-option", table.name, "sql", message, "Name the database, or leave sql out.")
     for message, remedy in _wrong_rows(table):
         wrong("rows", message, remedy)
@@ -102,11 +102,17 @@ def _wrong_rows(table: Table) -> Iterator[tuple[str, str]]:
     if table.rows is None:
         return
     if len(table.rows) > limits.TABLE_INLINE_ROWS:
-        yield f"{len(table.rows):,} rows; a query has {limits.TABLE_INLINE_ROWS:,} at most.", "Put them into a file."
+        yield (
+            f"{len(table.rows):,} rows; the limit in a query is {limits.TABLE_INLINE_ROWS:,}.",
+            "Put them into a file.",
+        )
         return
     for column in table.schema:
         if column.type not in _INLINE:
-            yield f"{column.name!r} is a {column.type}, which a query cannot write.", "Put the rows into a file."
+            yield (
+                f"{column.name!r} is a {column.type}, which cannot be written in a query.",
+                "Put the rows into a file.",
+            )
             return
     seen: set[tuple[object, ...]] = set()
     places = [index for index, name in enumerate(table.columns) if name.lower() in {key.lower() for key in table.key}]
@@ -120,7 +126,7 @@ def _wrong_rows(table: Table) -> Iterator[tuple[str, str]]:
                 return
         key = tuple(row[place] for place in places)
         if None in key or key in seen:
-            what = "has NULL in its key" if None in key else f"has the key {_shown(key)}, as another has"
+            what = "has NULL in its key" if None in key else f"has the key {_shown(key)}, like another row"
             yield f"row {number} {what}.", "Correct the row, or name other columns as the key."
             return
         seen.add(key)

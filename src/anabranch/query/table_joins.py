@@ -84,5 +84,5 @@ def _table_condition(join: Joined, scope: Scope, left: Reading) -> Text:
     if join.within_us is not None:
         raise Refused(join.at, "WITHIN: the rows of a table have no time.", "Leave it out.")
     if join.on is None:
-        raise Refused(join.at, "Nothing says which rows of the table belong to a row.", "Write ON and the condition.")
+        raise Refused(join.at, "No condition given to join the table on.", "Write ON and the condition.")
     return join.on

@@ -143,7 +143,7 @@ class _Translation:
 
     def _new_name(self, name: Name) -> None:
         if name.text.casefold() in {*self._views, *self._tables}:
-            raise Refused(name.at, f"{name.text!r} is there already.", "Choose another name.", code="duplicate-name")
+            raise Refused(name.at, f"{name.text!r} already exists.", "Choose another name.", code="duplicate-name")
 
     # --- sources and outputs ---------------------------------------------------------------------------------------
 
@@ -169,11 +169,11 @@ class _Translation:
         given = {name: _one_text(option) for name, option in _options(statement.options, _TABLE_OPTIONS).items()}
         name = statement.name.text
         if not given:
-            remedy = "Write WITH (file = 'x.csv') behind the columns."
-            raise Refused(statement.name.at, f"Nothing says where the rows of {name!r} are.", remedy, code="bad-table")
+            remedy = "Write WITH (file = 'x.csv') after the columns."
+            raise Refused(statement.name.at, f"No location given for the rows of {name!r}.", remedy, code="bad-table")
         if not statement.key:
-            message = f"Nothing says which columns tell the rows of {name!r} apart."
-            remedy = "Write PRIMARY KEY behind a column, or PRIMARY KEY (a, b) behind all."
+            message = f"No key given for the rows of {name!r}."
+            remedy = "Write PRIMARY KEY after a column, or PRIMARY KEY (a, b) after all columns."
             raise Refused(statement.name.at, message, remedy, code="bad-table")
         self._query._places.setdefault(name, place(self._text, statement.name.at))
         self._unread[name.casefold()] = statement.name
@@ -185,7 +185,7 @@ class _Translation:
         at = statement.at if statement.name is None else statement.name.at
         if any(output.name == name for output in self._query.diagram().outputs):
             remedy = "Write CREATE OUTPUT name AS SELECT …." if statement.name is None else "Choose another name."
-            raise Refused(at, f"There is an output {name!r} already.", remedy, code="duplicate-name")
+            raise Refused(at, f"There is already an output {name!r}.", remedy, code="duplicate-name")
         found = self._tree(statement.query, {})
         if name.casefold() not in self._taken:
             found = self._named(found, name)
@@ -229,7 +229,7 @@ class _Translation:
 
     def _filter(self, reading: Reading, scope: Scope, where: Text) -> Reading:
         if aggregate_calls(where):
-            raise Refused(where.at, "WHERE is asked before the rows are grouped.", "Write it as HAVING.")
+            raise Refused(where.at, "WHERE applies before the rows are grouped.", "Write it as HAVING.")
         if reading.window is not None:
             _refuse_window_columns(where, scope, reading.window)
         return replace(reading, stream=self._at(reading.stream.filter(scope.rewrite(where)), where.at))
@@ -278,7 +278,7 @@ class _Translation:
         streams = [first.stream]
         for tree, part in zip(union.parts[1:], parts[1:], strict=True):
             if len(part.columns) != len(first.columns):
-                message = f"This has {len(part.columns)} columns, and the SELECT before it {len(first.columns)}."
+                message = f"This has {len(part.columns)} columns, but the SELECT before it has {len(first.columns)}."
                 raise Refused(tree.at, message, "Select the same columns.", code="union-type-clash")
             stream = part.stream
             if [name.lower() for name in part.columns] != [name.lower() for name in first.columns]:
@@ -391,8 +391,8 @@ class _Translation:
         if join.within_us is not None:
             return join.within_us
         if between.within_us is None:
-            message = "Nothing says how far apart in time the two rows of a pair may be."
-            remedy = "Write WITHIN INTERVAL '10' SECOND behind the condition, or compare their time columns in it."
+            message = "No limit given for how far apart in time two joined rows may be."
+            remedy = "Write WITHIN INTERVAL '10' SECOND after the condition, or compare their time columns in it."
             raise Refused(join.at, message, remedy)
         return between.within_us
 
@@ -602,7 +602,7 @@ def _options(options: tuple[Option, ...], known: tuple[str, ...]) -> dict[str, O
             remedy = candidates(name, known)
             raise Refused(option.name.at, f"There is no option {option.name.text!r}.", remedy, code="unknown-key")
         if name in found:
-            raise Refused(option.name.at, f"The option {name!r} comes twice.", "Give it once.", code="duplicate-name")
+            raise Refused(option.name.at, f"The option {name!r} appears twice.", "Give it once.", code="duplicate-name")
         found[name] = option
     return found
 
@@ -610,7 +610,9 @@ def _options(options: tuple[Option, ...], known: tuple[str, ...]) -> dict[str, O
 def _one_text(option: Option) -> str:
     if isinstance(option.value, str):
         return option.value
-    raise Refused(option.at, f"{option.name.text}: this is not one text.", "Write a text in quotes.", code="wrong-type")
+    raise Refused(
+        option.at, f"{option.name.text}: this is not a single text.", "Write text in quotes.", code="wrong-type"
+    )
 
 
 def _texts(option: Option, *, split: bool = False) -> tuple[str, ...]:

@@ -110,7 +110,13 @@ def _check_cycles(diagram: Diagram, report: Report) -> None:
         while len(set(path)) == len(path):
             path.append(next(arrow.box for arrow in stuck[path[-1]].inputs if arrow.box in stuck))
         circle = path[path.index(path[-1]) :]
-        report.add("cycle", circle[0], "input", f"Boxes read each other: {' <- '.join(circle)}.", "Cut one arrow.")
+        report.add(
+            "cycle",
+            circle[0],
+            "input",
+            f"Boxes read each other in a cycle: {' <- '.join(circle)}.",
+            "Remove one arrow.",
+        )
         _forget(stuck, circle)
 
 
@@ -124,7 +130,7 @@ def _forget(stuck: dict[str, Box], names: list[str]) -> None:
 
 def _check_use(diagram: Diagram, report: Report, *, resolved: bool) -> None:
     if not diagram.outputs:
-        report.add("no-output", "", "outputs", "Nobody could read from this query.", "Add an output.")
+        report.add("no-output", "", "outputs", "The query has no outputs.", "Add an output.")
     elif resolved:  # with an arrow that leads nowhere, the box it should have led to only seems unused
         _check_unused(diagram, report)
 
@@ -138,8 +144,8 @@ def _check_unused(diagram: Diagram, report: Report) -> None:
         if box.name in used or box.name in read:
             continue
         feeders = sorted(_upstream(boxes, [box.name]) - used - {box.name})
-        alone = f", nor of {', '.join(feeders)}, which only feed it" if feeders else ""
-        message = f"No output is made of this box{alone}."
+        alone = f", or on {', '.join(feeders)}, which only feed it" if feeders else ""
+        message = f"No output depends on this box{alone}."
         report.add("unused-box", box.name, "name", message, "Connect it to an output, or remove it.")
 
 
@@ -157,7 +163,7 @@ def _upstream(boxes: dict[str, Box], names: list[str]) -> set[str]:
 def _check_origins(diagram: Diagram, report: Report) -> None:
     count = sum(len(box.lanes) if isinstance(box, Source) else isinstance(box, Maker) for box in diagram.boxes)
     if count > ORIGINS:
-        message = f"The query has {count} origins (producers, joins and aggregates); {ORIGINS} are possible."
+        message = f"The query has {count} origins (producers, joins and aggregates); the limit is {ORIGINS}."
         report.add("too-many-origins", "", "boxes", message, "Let an entry point number the rows: leave producers out.")
 
 
@@ -167,6 +173,8 @@ def _check_scans(diagram: Diagram, report: Report) -> None:
     for box in diagram.boxes:
         count = scans.get(box.name, 0)
         if count > SCANS and all(scans.get(arrow.box, 0) <= SCANS for arrow in box.inputs):
-            message = f"Its stage would read its streams in {count:,} places; {SCANS} are possible."
-            remedy = "An input is read once for each way that leads to it: unite less, or put an Aggregate between."
+            message = f"Its stage would read its streams in {count:,} places; the limit is {SCANS}."
+            remedy = (
+                "An input is read once for each path that leads to it: use fewer unions, or put an Aggregate between."
+            )
             report.add("too-many-scans", box.name, "inputs", message, remedy)

@@ -25,7 +25,7 @@ class _Loader(yaml.SafeLoader):
         keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         twice = next((key for index, key in enumerate(keys) if key in keys[:index]), None)
         if twice is not None:
-            raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} comes twice", node.start_mark)
+            raise yaml.constructor.ConstructorError(None, None, f"the key {twice!r} appears twice", node.start_mark)
         return super().construct_mapping(node, deep=deep)
 
 

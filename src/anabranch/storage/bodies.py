@@ -100,13 +100,12 @@ class Bodies:
 
     def _not_written(self, error: OSError) -> DiskFull:
         return DiskFull(
-            f"Nothing more can be written to {self.directory}: {error.strerror or error}. "
-            "The transaction was undone and nothing of it was kept.",
-            remedy="Make room on that file system; no restart is needed.",
+            f"Cannot write to {self.directory}: {error.strerror or error}. The transaction was rolled back.",
+            remedy="Free space on that file system; no restart is needed.",
         )
 
     def _damaged(self, name: str, wanted: int, found: int) -> StateError:
         return StateError(
             f"The state file {self.directory / name} has {found} bytes of {wanted}, or is not there.",
-            remedy="Restore the state directory from a copy, or remove it to begin anew without its contents.",
+            remedy="Restore the state directory from a backup, or remove it to start over without its contents.",
         )

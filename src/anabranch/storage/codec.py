@@ -170,7 +170,7 @@ def _halves(batch: pa.RecordBatch, first_row: int) -> Iterator[pa.RecordBatch]:
         return
     if batch.num_rows == 1:
         raise PushRefused(
-            f"A row takes {batch.nbytes} bytes; the most is {SEGMENT_BYTES}.",
+            f"A row takes {batch.nbytes} bytes; the limit is {SEGMENT_BYTES}.",
             row=first_row,
             remedy="Store large values elsewhere and send a reference to them.",
         )

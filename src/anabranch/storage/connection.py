@@ -111,12 +111,12 @@ def _translate(error: sqlite3.Error, path: Path) -> AnabranchError | None:
     if extended in _UNREADABLE or primary in _UNUSABLE:
         return StateError(
             f"The state file {path} cannot be used: {error}.",
-            remedy="Restore it from a copy, or remove it to begin anew without its contents.",
+            remedy="Restore it from a backup, or remove it to start over without its contents.",
         )
     if primary in _FULL:
         return DiskFull(
-            f"Nothing more can be written to {path}: {error}. The transaction was undone and nothing of it was kept.",
-            remedy="Make room on that file system; no restart is needed.",
+            f"Cannot write to {path}: {error}. The transaction was rolled back.",
+            remedy="Free space on that file system; no restart is needed.",
         )
     if primary in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return Overloaded(f"The state file {path} stayed locked for {BUSY_TIMEOUT_MS} ms: {error}.")

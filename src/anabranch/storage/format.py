@@ -84,7 +84,7 @@ def prepare(path: Path, connect: Connect) -> None:
     except OSError as error:
         raise StateError(
             f"The state file {path} cannot be used: {error.strerror or error}.",
-            remedy="Check that the directory is there, and that this user may read and write it.",
+            remedy="Check that the directory exists, and that this user can read and write it.",
         ) from error
 
 
@@ -95,7 +95,7 @@ def wal_path(path: Path) -> Path:
 def _create(path: Path, connect: Connect) -> None:
     if wal_path(path).exists():
         raise StateError(
-            f"{wal_path(path)} is there, but {path.name}, to which it belongs, is not.",
+            f"{wal_path(path)} exists, but {path.name}, to which it belongs, does not.",
             remedy="Put both files back together, or remove the one that is left.",
         )
     _make_directory(path.parent)
@@ -155,8 +155,8 @@ def _inspect(path: Path) -> None:
 
 def _not_ours(path: Path, reason: str) -> StateError:
     return StateError(
-        f"{path} is not a state file of Anabranch: {reason}. It was left as it is.",
-        remedy="Choose another state directory, or restore this file from a copy.",
+        f"{path} is not a state file of Anabranch: {reason}. It was left unchanged.",
+        remedy="Choose another state directory, or restore this file from a backup.",
     )
 
 
@@ -168,8 +168,8 @@ def _check_whole(path: Path, *, page_bytes: int, pages: int) -> None:
     if missing:
         raise StateError(
             f"The state file {path} was cut off: it has {held} whole pages of {pages_after or pages}. "
-            "It was left as it is.",
-            remedy="Restore it from a copy.",
+            "It was left unchanged.",
+            remedy="Restore it from a backup.",
         )
 
 

@@ -192,7 +192,7 @@ def refuse_cut_off(state: LogState, reader: str) -> None:
     if reader in state.cut_off:
         raise StreamNotFound(
             f"Reader {reader!r} was cut off from log {state.spec.name!r}: it was the slowest when the log was full.",
-            remedy="Remove the reader and subscribe anew; what it had not read may be gone.",
+            remedy="Remove the reader and subscribe again; what it had not read may be gone.",
         )
 
 
@@ -213,7 +213,7 @@ def refuse_difference(old: LogSpec, new: LogSpec) -> None:
     ):
         if before != after:
             raise StateError(
-                f"Log {old.name!r} exists with other {what}: it has {before}, and {after} is asked for.",
+                f"Log {old.name!r} exists with different {what}: it has {before}, but {after} was requested.",
                 remedy="A changed query needs a new state directory.",
             )
 

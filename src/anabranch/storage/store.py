@@ -157,7 +157,7 @@ class Store:
         self._stolen = self._stolen or self._version_now() != self._version
         if self._stolen:
             raise StateError(
-                f"Another process has written to {self.path}.", remedy="Run one node on a state directory only."
+                f"Another process has written to {self.path}.", remedy="Run only one node on a state directory."
             )
 
     def _undo(self) -> None:

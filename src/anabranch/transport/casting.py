@@ -39,7 +39,7 @@ def convert(values: pa.Array, field: pa.Field, first_row: int = 0) -> pa.Array:
         values = values.dictionary_decode()
     if not _convertible(values.type, field.type):
         raise PushRefused(
-            f"Column {field.name!r} has type {values.type}; the source wants {field.type}.",
+            f"Column {field.name!r} has type {values.type}; the source expects {field.type}.",
             remedy=f"Convert the column to {field.type} first.",
         )
     return _cast(values, field, lambda part: _convert(part, field.type), first_row)

@@ -47,7 +47,7 @@ def answer_of(message: wire.Message) -> dict[str, Told]:
 def _told_of(said: wire.Message) -> Told:
     starts, rows, totals = (wire.numbers(said, key) for key in ("starts", "rows", "totals"))
     if not len(starts) == len(rows) == len(totals) or not all(0 <= total < 1 << 64 for total in totals):
-        raise ConfigError("These are no digests.", remedy="Run the same version of Anabranch on all nodes.")
+        raise ConfigError("These are not digests.", remedy="Run the same version of Anabranch on all nodes.")
     return Told(range=_range_of(said), starts_us=starts, rows=rows, totals=totals)
 
 

@@ -85,11 +85,11 @@ def from_flight(error: Exception, address: str) -> AnabranchError:
 
 _PLAIN: Final = {
     "Connection refused": "nothing listens there",
-    "Domain name not found": "there is no such host",
-    "Network is unreachable": "there is no way to that network",
-    "No route to host": "there is no way to that host",
-    "Failed parsing HTTP/2": "what listens there is no Anabranch node",
-    "Connection reset by peer": "it cut the connection",
+    "Domain name not found": "unknown host",
+    "Network is unreachable": "the network is unreachable",
+    "No route to host": "no route to host",
+    "Failed parsing HTTP/2": "what listens there is not an Anabranch node",
+    "Connection reset by peer": "it reset the connection",
 }
 
 
@@ -109,8 +109,8 @@ def unreachable(address: str, reason: str) -> NodeUnreachable:
 
 def cannot_listen(host: str, port: int, reason: str) -> ConfigError:
     return ConfigError(
-        f"The node cannot listen at {host}:{port}: {reason}.",
-        remedy="Another process may use this port, maybe the same node: end it, or choose another.",
+        f"The node cannot listen on {host}:{port}: {reason}.",
+        remedy="Another process may be using this port, perhaps the same node: stop it, or choose another port.",
     )
 
 
@@ -129,6 +129,6 @@ def _from_detail(detail: wire.Message) -> AnabranchError:
 def internal(error: Exception) -> InvariantBroken:
     """What a client is told when a handler failed in a way it should not: the node's log has the rest."""
     return InvariantBroken(
-        f"The node failed inside: {type(error).__name__}: {error}.",
+        f"Internal error in the node: {type(error).__name__}: {error}.",
         remedy="This is a bug in Anabranch; please report it with the node's log.",
     )

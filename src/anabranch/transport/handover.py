@@ -29,7 +29,7 @@ def from_plain(plain: Mapping[str, object]) -> HandOver:
             raise ValueError("it has no query")
     except ValueError as error:
         raise ConfigError(
-            f"What was handed over is no assignment: {error}.",
+            f"The request does not hold an assignment: {error}.",
             remedy="Use anabranch deploy, and run the same version on all hosts.",
         ) from error
     return HandOver(assignment=assignment, diagram=diagram)

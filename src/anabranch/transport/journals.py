@@ -237,7 +237,7 @@ class JournalServer:
         if release != self._release:
             raise ConfigError(
                 f"Spark runs release {release[:40]} of Anabranch's connector; this node needs {self._release}.",
-                remedy="Take every other jar of Anabranch out of spark.jars and of Spark's class path.",
+                remedy="Remove every other Anabranch jar from spark.jars and from Spark's class path.",
             )
 
     def _answer(self, question: bytes, frames: _Frames) -> None:
@@ -249,7 +249,7 @@ class JournalServer:
         except AnabranchError as error:
             frames.refuse(error)
         except Exception as error:
-            _log.exception("a question of Spark failed")
+            _log.exception("a request from Spark failed")
             frames.refuse(failures.internal(error))
 
     def _answer_to(self, message: wire.Message, frames: _Frames) -> None:
@@ -270,7 +270,8 @@ class JournalServer:
                 self._send_range(_request(stream, message), frames)
             case other:
                 raise ConfigError(
-                    f"Spark asked for {other[:40]!r}.", remedy="It can ask for latest, ranges, read and log."
+                    f"Spark sent an unknown request: {other[:40]!r}.",
+                    remedy="It can send latest, ranges, read and log.",
                 )
 
     def _log(self, message: wire.Message, frames: _Frames) -> None:
@@ -427,7 +428,7 @@ def _table(frames: _Frames) -> pa.Table:
         kind, body = frames.expect((ROWS, END))
     if size > limits.BATCH_BYTES:
         raise ConfigError(
-            f"A micro-batch made {size >> 20} MiB of rows; the most is {limits.BATCH_BYTES >> 20} MiB.",
+            f"A micro-batch made {size >> 20} MiB of rows; the limit is {limits.BATCH_BYTES >> 20} MiB.",
             remedy="Let it read fewer rows: --batch-rows.",
         )
     return pa.Table.from_batches(batches, schema)
@@ -453,7 +454,7 @@ def _count(message: wire.Message, key: str) -> int:
     """A number that SQLite can hold, also after another was added."""
     number = wire.number(message, key)
     if not 0 <= number < 1 << 60:
-        raise ConfigError(f"A question of Spark has {number} as {key!r}.", remedy="Only Spark asks this.")
+        raise ConfigError(f"A request from Spark has {number} as {key!r}.", remedy="Only Spark sends this request.")
     return number
 
 
@@ -462,5 +463,5 @@ def _selection(value: str) -> Selection:
         return from_text(value)
     except (ValueError, TypeError, RecursionError):
         raise ConfigError(
-            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark asks this."
+            f"{value[:100]!r} does not say which rows are needed.", remedy="Only Spark sends this request."
         ) from None

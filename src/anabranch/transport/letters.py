@@ -79,7 +79,7 @@ def letter_of(data: bytes) -> tuple[str, list[AboutLane]]:
 
 def _opened(data: bytes) -> tuple[wire.Message, list[bytes]]:
     if len(data) < _SIZE.size:
-        raise ConfigError("A letter is cut off.", remedy="Run the same version on all nodes.")
+        raise ConfigError("A letter is truncated.", remedy="Run the same version on all nodes.")
     (size,) = _SIZE.unpack_from(data)
     at = _SIZE.size + size
     message = wire.decode(data[_SIZE.size : at])
@@ -89,7 +89,8 @@ def _opened(data: bytes) -> tuple[wire.Message, list[bytes]]:
         at += len(bodies[-1])
     if at != len(data) or list(map(len, bodies)) != message["sizes"]:
         raise ConfigError(
-            f"A letter of {len(data):,} bytes does not hold what it says.", remedy="Run the same version on all nodes."
+            f"A letter of {len(data):,} bytes does not hold what its header says.",
+            remedy="Run the same version on all nodes.",
         )
     return message, bodies
 
@@ -141,10 +142,14 @@ _REST: Final[Mapping[str, Collection[tuple[type, ...]]]] = {
 def _about(plain: Sequence[Any], bodies: Iterator[bytes]) -> AboutLane:
     kinds = tuple(map(type, plain))
     if kinds[: len(_BEGINS)] != _BEGINS or kinds[len(_BEGINS) :] not in _REST.get(plain[0], ()):
-        raise ConfigError(f"An entry point said {str(plain)[:200]}.", remedy="Run the same version on all nodes.")
+        raise ConfigError(
+            f"An entry point sent {str(plain)[:200]}, which is not valid.", remedy="Run the same version on all nodes."
+        )
     says, source, lane, sender, term, lives, *rest = plain
     if not set(map(type, lives.values())) <= {int}:
-        raise ConfigError(f"An entry point knows lives {lives}.", remedy="Run the same version on all nodes.")
+        raise ConfigError(
+            f"An entry point sent lives {lives}, which are not valid.", remedy="Run the same version on all nodes."
+        )
     return AboutLane(source=source, lane=lane, message=_message(says, sender, term, lives, rest, bodies))
 
 

@@ -71,7 +71,7 @@ class OrderedSubscription(Generic[P]):
     def __init__(self, subscription: Unordered[P]) -> None:
         if not subscription.origins:
             raise ConfigError(
-                f"Stream {subscription.stream!r} promises nothing, so that it has no order to wait for.",
+                f"Stream {subscription.stream!r} has no punctuation, so it cannot be put in order.",
                 remedy="Read it without ordering.",
             )
         self.stream: Final = subscription.stream
@@ -126,9 +126,9 @@ class OrderedSubscription(Generic[P]):
         if size > ORDERED_BYTES:
             slowest = min(self._punctuations, key=lambda origin: (self._punctuations[origin], origin))
             raise Overloaded(
-                f"Of stream {self.stream!r} {size:,} bytes wait to be put in order: origin {slowest!r} has promised "
-                f"nothing beyond {format_time(self._punctuations[slowest])}.",
-                remedy="Read it without ordering, or see in `anabranch status` what that origin waits for.",
+                f"{size:,} bytes of stream {self.stream!r} are waiting to be put in order: the punctuation of "
+                f"origin {slowest!r} is still at {format_time(self._punctuations[slowest])}.",
+                remedy="Read it without ordering, or check with `anabranch status` what that origin is waiting for.",
             )
 
     def _released(self) -> Iterator[pa.RecordBatch]:

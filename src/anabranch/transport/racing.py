@@ -293,7 +293,7 @@ class RacingSubscription:
         is_same = named_in(answer.query, self.stream) == self.named
         if not is_same or (answer.origins, answer.schema) != (self._table, self._stored):
             raise ConfigError(
-                f"{copy} has another stream {self.stream!r} than the other nodes.",
+                f"Stream {self.stream!r} of {copy} is not the same as that of the other nodes.",
                 remedy="Name nodes that run the same query.",
             )
         known = self._known.copies.get(copy)
@@ -360,7 +360,7 @@ class RacingSubscription:
         orphaned = self._inlet.orphaned(self._known, near)
         if orphaned:
             raise StreamNotFound(
-                f"Stream {self.stream!r} cannot be read on without a gap: all copies have trimmed tuples of "
+                f"Stream {self.stream!r} cannot be resumed without a gap: all copies have trimmed tuples of "
                 f"{orphaned[0]!r} that were not read yet.",
                 remedy="Subscribe again; a named reader keeps what it has not acknowledged.",
             )
@@ -483,12 +483,12 @@ class _Copy:
 def _checked_start(start: str | Position, reader: str | None) -> Start:
     if start not in ("start", "end"):
         raise ConfigError(
-            f"{start} is a position in the log of one node, and several copies are read.",
-            remedy="Begin at start or end, or read from one node; a named reader goes on where it was.",
+            f"{start} is a position in the log of one node, but several copies are read.",
+            remedy="Begin at start or end, or read from one node; a named reader continues where it was.",
         )
     if start == "end" and reader is not None:
         raise ConfigError(
             f"Reader {reader!r} cannot begin at the end of several copies: they end at different tuples.",
-            remedy="Let it begin at start; where it is known it goes on after what it acknowledged.",
+            remedy="Let it begin at start; copies that know it continue after what it acknowledged.",
         )
     return "end" if start == "end" else "start"

@@ -417,7 +417,7 @@ class _Service(flight.FlightServerBase):
 
     def _assigning(self) -> AssignmentPorts:
         if self._assignments is None:
-            raise ConfigError("This host takes no queries.", remedy="Start it with anabranch node.")
+            raise ConfigError("This host accepts no queries.", remedy="Start it with anabranch node.")
         return self._assignments
 
     def _has_none(self, what: str) -> AnabranchError:

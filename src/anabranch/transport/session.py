@@ -198,7 +198,7 @@ class Connections(_Entering):
         addresses = [client.address for client in clients]
         if not addresses or len(set(addresses)) < len(addresses):
             raise ConfigError(
-                f"Copies are to be read from {', '.join(addresses) or 'nowhere'}.",
+                f"These are not addresses of copies: {', '.join(addresses) or 'none given'}.",
                 remedy="Name each node once, as host:port.",
             )
         super().__init__(clients)
@@ -259,6 +259,6 @@ class Connections(_Entering):
 
 def _unsure(error: NodeUnreachable, done: int, count: int) -> NodeUnreachable:
     return NodeUnreachable(
-        f"{error.message} Of the push, {done} rows are durable; of the next {count} it is not known.",
+        f"{error.message} {done} rows of the push are durable; the next {count} may or may not be.",
         remedy="Push with a producer name: then sending again is harmless.",
     )

@@ -147,6 +147,6 @@ class Subscription:
     def _check_incarnation(self, position: Position | None, incarnation: str) -> None:
         if position is not None and position.incarnation != incarnation:
             raise StreamNotFound(
-                f"Stream {self.stream!r} is now incarnation {incarnation}: position {position} means nothing in it.",
+                f"Stream {self.stream!r} is now incarnation {incarnation}: position {position} does not exist in it.",
                 remedy="Subscribe again from start or end.",
             )

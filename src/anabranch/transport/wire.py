@@ -351,7 +351,7 @@ def link_fault_of(message: Message) -> LinkFault:
         case "heal":
             return Heal()
         case other:
-            raise ConfigError(f"A link cannot be made to {other!r}.", remedy="Write cut, delay, slow or heal.")
+            raise ConfigError(f"There is no link fault {other!r}.", remedy="Write cut, delay, slow or heal.")
 
 
 def reservation_message(said: CopyReservation) -> Message:
@@ -384,7 +384,7 @@ def places_message(said: PeerPlaces) -> Message:
 def places_of(message: Message) -> PeerPlaces:
     belongs_to, places = message.get("belongs_to"), message.get("places")
     if not isinstance(belongs_to, dict) or not isinstance(places, list):
-        raise ConfigError("A peer did not say how far it has read.", remedy="Run the same version on all nodes.")
+        raise ConfigError("A peer did not report how far it has read.", remedy="Run the same version on all nodes.")
     return PeerPlaces(
         life=text(message, "life"),
         belongs_to=belongs_to,

@@ -71,7 +71,7 @@ def test_lost_and_repeated_results_are_counted(numbers: tuple[int, ...], lost: i
 
 
 def test_a_result_that_nobody_expects_is_no_result() -> None:
-    with pytest.raises(InvariantBroken, match="row 3"):
+    with pytest.raises(InvariantBroken, match="Row 3"):
         accounted(times(0, 2, 4), times(0, 2, 3, 4))
 
 

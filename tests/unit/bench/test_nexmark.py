@@ -59,9 +59,9 @@ def test_results_that_differ_from_the_batch_end_the_benchmark() -> None:
     right = found.select(["auction", "price"])
     assert right.num_rows == batch.count("q2") > 2
     check_results("q2", batch, right)
-    with pytest.raises(InvariantBroken, match="q2: 1 results of the batch are missing, and 0 are not of it"):
+    with pytest.raises(InvariantBroken, match="q2: 1 results of the batch are missing, and 0 results are not in it"):
         check_results("q2", batch, right.slice(1))
-    with pytest.raises(InvariantBroken, match="q2: 0 results of the batch are missing, and 1 are not of it"):
+    with pytest.raises(InvariantBroken, match="q2: 0 results of the batch are missing, and 1 results are not in it"):
         check_results("q2", batch, pa.concat_tables([right, right.slice(0, 1)]))
 
 

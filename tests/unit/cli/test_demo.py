@@ -20,7 +20,7 @@ def test_a_demo_too_short_to_show_anything_is_refused(cli: Cli) -> None:
 def test_a_file_that_cannot_be_written_is_told_before_the_demo(cli: Cli, tmp_path: Path, option: str) -> None:
     result = cli("demo", option, str(tmp_path / "nowhere" / "file"))
     assert result.exit_code == 2
-    assert "There is no directory for" in result.stderr
+    assert "The directory of" in result.stderr
 
 
 def test_without_matplotlib_it_says_how_to_get_it(
@@ -28,5 +28,8 @@ def test_without_matplotlib_it_says_how_to_get_it(
 ) -> None:
     monkeypatch.setattr(plot, "can_plot", lambda: False)
     demo._draw(None, tmp_path / "latency.png")  # type: ignore[arg-type]
-    assert capsys.readouterr().out == "No plot: matplotlib is not installed. pip install 'anabranch[demo]' brings it.\n"
+    assert (
+        capsys.readouterr().out
+        == "No plot: matplotlib is not installed. Install it with pip install 'anabranch[demo]'.\n"
+    )
     assert not list(tmp_path.iterdir())

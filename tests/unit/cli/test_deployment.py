@@ -52,7 +52,7 @@ def test_nodes_that_share_a_process_ask_for_one_spark(cli: Cli, tmp_path: Path) 
     file = write(tmp_path, GOOD.replace('7002"', '7002", spark = {master = "local[7]"}'))
     result = cli("up", "--embedded", str(file))
     assert result.exit_code == 2
-    assert "The nodes b and c ask for different Sparks" in result.stderr
+    assert "Nodes b and c have different Spark settings" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_nothing_runs(cli: Cli, arguments: list[str]) -> None:
     result = cli(*arguments)
     assert result.exit_code == 3
     assert result.stderr == (
-        "error[node-unreachable]: No deployment runs on this machine. Start one: anabranch up FILE\n"
+        "error[node-unreachable]: No deployment is running on this machine. Start one: anabranch up FILE\n"
     )
 
 
 def test_a_deployment_that_runs_elsewhere_cannot_be_hurt_from_here(cli: Cli, tmp_path: Path) -> None:
     result = cli("fault", "kill", "a", "--deployment", str(write(tmp_path)))
     assert result.exit_code == 3
-    assert "deployment.toml does not run on this machine. Start it: anabranch up" in result.stderr
+    assert "deployment.toml is not running on this machine. Start it: anabranch up" in result.stderr
 
 
 def test_nodes_that_do_not_answer_are_shown_as_such(cli: Cli, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("run query.py --batch-rows -5", "Invalid value for '--batch-rows'"),
         ("run query.py --log-bytes lots", "Write bytes, or a number and a unit: 256MB, 8GiB."),
         ("run query.py --for soon", "Write a number and a unit"),
-        ("explain query.py --mermaid --json", "It is either --mermaid or --json."),
+        ("explain query.py --mermaid --json", "Give --mermaid or --json, not both."),
         ("subscribe a:1 s --limit -1", "Invalid value for '--limit'"),
         ("subscribe a:1 s --format xml", "'xml' is not one of 'table', 'jsonl'"),
         ("push a:1 s --batch 0", "Invalid value for '--batch'"),
@@ -68,7 +68,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("status nowhere", "'nowhere' is not the address of a node. Write host:port, as 127.0.0.1:7700."),
         ("status 127.0.0.1:99999", "Write host:port"),
         (f"run {EXAMPLE} --source load", "--source load: it has no name. Write --source NAME=KIND:OPTION=VALUE"),
-        (f"run {EXAMPLE} --source load=fil:x", "There is no 'fil' here. Candidates: file,"),
+        (f"run {EXAMPLE} --source load=fil:x", "There is no feed or writer 'fil' here. Candidates: file,"),
         (f"run {EXAMPLE} --conf spark.x", "'spark.x' is not key=value."),
     ],
 )
@@ -103,7 +103,7 @@ def test_an_empty_file_of_rows_is_no_mistake(cli: Cli, shelf: Path, address: str
 
 @pytest.mark.parametrize(
     ("address", "why"),
-    [("127.0.0.1:1", "nothing listens there"), ("no-such-host.invalid:7700", "there is no such host")],
+    [("127.0.0.1:1", "nothing listens there"), ("no-such-host.invalid:7700", "unknown host")],
 )
 def test_why_a_node_cannot_be_reached_is_said_in_plain_words(cli: Cli, address: str, why: str) -> None:
     result = cli("status", address)
@@ -119,13 +119,15 @@ def test_something_else_at_the_address_is_no_node(cli: Cli) -> None:
         Thread(target=server.serve_forever, daemon=True).start()
         result = cli("status", f"127.0.0.1:{server.server_port}")
         server.shutdown()
-    assert (result.exit_code, "what listens there is no Anabranch node" in result.stderr) == (3, True), result.stderr
+    assert (result.exit_code, "what listens there is not an Anabranch node" in result.stderr) == (3, True), (
+        result.stderr
+    )
 
 
 def test_a_state_directory_that_cannot_be_made_is_for_the_operator(cli: Cli, shelf: Path) -> None:
     result = cli("run", EXAMPLE, "--state", str(shelf / "empty.py" / "state"))
     assert result.exit_code == 3
-    assert "Give a directory that this user may write" in result.stderr
+    assert "Give a directory that this user can write to" in result.stderr
 
 
 def test_a_file_without_permission_is_said(cli: Cli, shelf: Path) -> None:
@@ -170,7 +172,7 @@ def test_a_full_disk_under_the_output_is_not_called_a_bug() -> None:
         run = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, check=False)
     assert (run.returncode, run.stderr) == (
         3,
-        b"error[disk-full]: There is no space left where the output goes. Make room, or write elsewhere.\n",
+        b"error[disk-full]: No space left for the output. Free some space, or write elsewhere.\n",
     )
 
 

@@ -11,7 +11,7 @@ def test_a_folder_that_cannot_be_is_told_before_the_experiment(cli: Cli, tmp_pat
     (tmp_path / "file").touch()
     result = cli("paper", "racing", "--quick", "--out", str(tmp_path / "file" / "folder"))
     assert result.exit_code == 2
-    assert "There is no directory" in result.stderr
+    assert "The directory" in result.stderr
 
 
 def test_it_lists_its_experiments(cli: Cli) -> None:

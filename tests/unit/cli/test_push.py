@@ -123,7 +123,7 @@ def test_an_unknown_source_is_named(cli: Cli, address: str, tmp_path: Path) -> N
 def test_someone_who_types_is_told_so(address: str) -> None:
     code, shown = on_a_terminal("push", address, "ping", typed=b"\x04", NO_COLOR="1")
     assert code == 0
-    assert "waiting for rows that you type; Ctrl-D ends\n" in shown
+    assert "waiting for rows typed here; Ctrl-D ends the input\n" in shown
     assert shown.endswith("0 rows accepted, 0 repeated, 0 late\n")
 
 

@@ -64,7 +64,7 @@ def test_a_failed_stage_is_told_once_and_the_node_runs_on(cli: Cli, node: type[F
     node.stages = ("a",)
     result = cli("run", str(EXAMPLE), "--for", "100ms")
     assert result.exit_code == 0, result.output
-    assert result.stderr == "error[engine]: Stage a failed. Do something. The other stages go on.\n"
+    assert result.stderr == "error[engine]: Stage a failed. Do something. The other stages continue.\n"
 
 
 def test_when_every_stage_has_failed_it_ends_with_an_error(cli: Cli, node: type[FailingNode]) -> None:
@@ -72,7 +72,7 @@ def test_when_every_stage_has_failed_it_ends_with_an_error(cli: Cli, node: type[
     result = cli("run", str(EXAMPLE), "--for", "1m")
     assert result.exit_code == 3
     assert result.stderr.splitlines() == [
-        "error[engine]: Stage a failed. Do something. The other stages go on.",
+        "error[engine]: Stage a failed. Do something. The other stages continue.",
         "error[engine]: Stage b failed. Do something.",
     ]
 

@@ -140,7 +140,7 @@ def test_shared_lanes_say_who_leads_and_who_is_away(
     shown = cli("status", address).stdout
     (line,) = (line for line in shown.splitlines() if "leads" in line)
     assert line.split() == ["ping/0", "leads", "a", "3", "1,012", "1,011", "b", "1,011,", "c", "7"]
-    assert "entry point c is away: nothing listens there" in shown
+    assert "entry point c cannot be reached: nothing listens there" in shown
 
 
 def test_a_node_with_several_queries_shows_each(cli: Cli, node: TalkingNode, address: str) -> None:
@@ -169,13 +169,13 @@ def test_a_node_that_has_just_begun_has_no_stages(cli: Cli, node: TalkingNode, a
 @pytest.mark.parametrize(
     ("ping", "load", "sentence"),
     [
-        (lane(NOON_US), lane(NOON_US - SECOND), "No lane holds the others. The slowest, load/0,"),
+        (lane(NOON_US), lane(NOON_US - SECOND), "No lane holds the others back. The slowest, load/0,"),
         (lane(NOON_US), lane(0), "Windows wait for lane load/0, which has not sent anything yet."),
         (
             lane(NOON_US),
             lane(NOON_US - 65 * SECOND, silent_s=70),
             "1 min 5 s of stream time behind the first, and silent for 1 min 10 s. "
-            "If nothing more comes from it: anabranch source close 127.0.0.1:7700 load 0",
+            "If it has nothing more to send: anabranch source close 127.0.0.1:7700 load 0",
         ),
         (lane(NOON_US), lane(CLOSED_US, closed=True), "The slowest, ping/0,"),
         (lane(CLOSED_US, closed=True), lane(CLOSED_US, closed=True), "All lanes are closed"),
@@ -197,7 +197,7 @@ def test_copies_that_cannot_be_compared_are_told(cli: Cli, node: TalkingNode, ad
     copies = {"b": {"compared": {}, "error": "b is away."}, "c": {"compared": {}, "error": None}}
     node.told = of(a_node(ping=lane(NOON_US)), compared={"s": copies})
     shown = cli("status", address).stdout
-    assert "s is not compared with the copy of b: b is away." in shown
+    assert "s is not compared with the copy on b: b is away." in shown
     assert "copy of c" not in shown
 
 

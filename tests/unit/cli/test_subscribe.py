@@ -26,8 +26,8 @@ from tests.unit.transport.log_node import LogNode
 from tests.waiting import HANG_S
 
 MISTAKES = [
-    (("out",), "From which node 'out' is to be read is not said"),
-    (("127.0.0.1:1", "s", "--deployment", "examples/planetlab.toml"), "beside a deployment"),
+    (("out",), "No node given to read 'out' from"),
+    (("127.0.0.1:1", "s", "--deployment", "examples/planetlab.toml"), "both name nodes"),
     (("nonsense", "--deployment", "examples/planetlab.toml"), "has a stream 'nonsense'"),
     (("s", "--node", "127.0.0.1:1", "--node", "127.0.0.1:1"), "each node once"),
     (("s", "--node", "127.0.0.1:1", "--node", "127.0.0.1:2", "--from", "a1:3"), "in the log of one node"),
@@ -151,7 +151,7 @@ def test_someone_who_sees_nothing_yet_is_told_what_it_waits_for(
     code, shown = on_a_terminal("subscribe", address, "ping", "--limit", "1", NO_COLOR="1")
     assert code == 0
     first, *table = shown.splitlines()
-    assert first == "waiting for new rows of ping; Ctrl-C ends, --from start shows those that are there"
+    assert first == "waiting for new rows of ping; Ctrl-C stops, --from start shows existing ones"
     assert len(table) == 3
 
 

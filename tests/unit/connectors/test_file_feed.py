@@ -119,7 +119,7 @@ def test_what_cannot_be_read_is_told_before_anything_runs(tmp_path: Path) -> Non
 
 def test_files_that_have_become_shorter_are_not_taken_for_the_same(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", table(3))
-    with pytest.raises(ConfigError, match="2 rows less"):
+    with pytest.raises(ConfigError, match="2 fewer rows"):
         rest(feed(path), 6)
 
 

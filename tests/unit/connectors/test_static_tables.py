@@ -117,9 +117,9 @@ def test_a_node_may_have_its_own_file(tmp_path: Path) -> None:
     (tmp_path / "elsewhere.csv").write_text(CSV)
     found = load_table(declared(file="hosts.csv"), tmp_path / "not there", str(tmp_path / "elsewhere.csv"))
     assert found.rows.num_rows == 2
-    with pytest.raises(ConfigError, match=r"is a file in the query, and 'sqlite:x.db' is not"):
+    with pytest.raises(ConfigError, match=r"is a file in the query, but 'sqlite:x.db' is not"):
         load_table(declared(file="hosts.csv"), tmp_path, "sqlite:x.db")
-    with pytest.raises(ConfigError, match=r"is a query to a database in the query, and 'x.csv' is not"):
+    with pytest.raises(ConfigError, match=r"is a query to a database in the query, but 'x.csv' is not"):
         load_table(declared(database="sqlite:x.db", sql="SELECT 1"), tmp_path, "x.csv")
 
 
@@ -223,9 +223,9 @@ def test_a_database_that_refuses(tmp_path: Path, engine: str) -> None:
     connection.close()
     with pytest.raises(ConfigError, match=r"there is no such file. Check the path of the database."):
         load("SELECT 1", "no.db")
-    with pytest.raises(ConfigError, match=r"refuses the query of a table: .*nothing"):
+    with pytest.raises(ConfigError, match=r"rejects the query for a table: .*nothing"):
         load("SELECT * FROM nothing")
-    with pytest.raises(ConfigError, match="refuses the query of a table"):
+    with pytest.raises(ConfigError, match="rejects the query for a table"):
         load("INSERT INTO t VALUES ('a', 'b', 1) RETURNING *")
     with pytest.raises(ConfigError, match="missing 'racks'"):
         load("SELECT host, site FROM (SELECT 'a' AS host, 'b' AS site) AS x")
@@ -248,9 +248,9 @@ def test_a_query_to_postgresql(tmp_path: Path) -> None:
             return load_table(declared(ALL, ("k",), database=server.url, sql=sql), tmp_path)
 
         found = load("SELECT * FROM t ORDER BY k DESC")
-        with pytest.raises(ConfigError, match=r"refuses the query of a table: .*nothing"):
+        with pytest.raises(ConfigError, match=r"rejects the query for a table: .*nothing"):
             load("SELECT * FROM nothing")
-        with pytest.raises(ConfigError, match=r"refuses the query of a table: .*read-only"):
+        with pytest.raises(ConfigError, match=r"rejects the query for a table: .*read-only"):
             load("DELETE FROM t RETURNING *")
     assert found.rows.to_pylist() == [ROW, NULLS]
     assert found.digest == digest(arrow(ALL, [ROW, NULLS]))

@@ -34,8 +34,8 @@ def test_the_same_batch_again_is_skipped() -> None:
 @pytest.mark.parametrize(
     ("last", "new", "error", "story"),
     [
-        (LAST, batch(4, ping=(10, 13), load=(3, 3)), InvariantBroken, "again with other input"),
-        (LAST, batch(4, ping=(10, 12)), InvariantBroken, "again with other input"),
+        (LAST, batch(4, ping=(10, 13), load=(3, 3)), InvariantBroken, "again with different input"),
+        (LAST, batch(4, ping=(10, 12)), InvariantBroken, "again with different input"),
         (LAST, batch(5, ping=(13, 14), load=(3, 3)), InvariantBroken, "does not begin where the last one ended"),
         (LAST, batch(5, ping=(11, 14), load=(3, 3)), InvariantBroken, "does not begin where the last one ended"),
         (LAST, batch(5, ping=(12, 11), load=(3, 3)), InvariantBroken, "does not begin where the last one ended"),

@@ -52,7 +52,7 @@ def test_percentiles_are_values_that_came(values: list[float], share: float, exp
 def test_what_was_put_in_came_out() -> None:
     right = summary({2, 3}, {1}, [0.25, 0.5, 1.0])
     assert right.is_right
-    assert right.words()[-1] == "Right: the query told the cause of all 3 slow pings as they were made."
+    assert right.words()[-1] == "Correct: the query found the true cause of all 3 slow pings."
     assert f"Path {SCENARIO.bad_path_name}: all 1 slow pings are network problems." in right.words()[0]
     assert latency_line(right).endswith("median 0.50 s, 95 % 1.00 s.")
 
@@ -60,14 +60,14 @@ def test_what_was_put_in_came_out() -> None:
 def test_a_busy_server_taken_for_the_network_is_wrong() -> None:
     wrong = summary({1, 2, 3}, {1})
     assert (wrong.wrong, wrong.missing, wrong.is_right) == (1, 0, False)
-    assert "0 of 1 slow pings are its own" in wrong.words()[1]
-    assert wrong.words()[-1] == "Not right: of 3 slow pings, 1 have the wrong cause."
+    assert "0 of 1 slow pings are the server's fault" in wrong.words()[1]
+    assert wrong.words()[-1] == "Incorrect: of 3 slow pings, 1 have the wrong cause."
 
 
 def test_what_has_not_come_is_missing_not_wrong() -> None:
     late = summary({2}, set())
     assert (late.wrong, late.missing, late.is_right) == (0, 2, False)
-    assert late.words()[-1] == "Not right: of 3 slow pings, 2 had not come out in time."
+    assert late.words()[-1] == "Incorrect: of 3 slow pings, 2 did not come out in time."
 
 
 def test_a_ping_that_was_not_slow_is_wrong_where_it_comes_out() -> None:

@@ -62,10 +62,10 @@ def test_without_a_technique_nobody_holds(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("technique", "change", "by", "told"),
     [
-        ("deterministic", '"race"', '"single"', "The technique deterministic is compared with race."),
+        ("deterministic", '"race"', '"single"', "The technique deterministic needs mode race."),
         ("deterministic", '["b", "c"]', '"b"', "No box has several copies."),
         ("synchronization", 'even = "d"', 'even = ["b", "c"]', "The output 'even' has several copies"),
-        ("deterministic", 'one = "a"', 'one = "b"', "A node that runs 'both' is an entry point, too."),
+        ("deterministic", 'one = "a"', 'one = "b"', "A node that runs 'both' is also an entry point."),
         ("deterministic", 'even = "d"', 'even = ["c", "d"]', "'both' do not run the same boxes: b, c."),
     ],
 )
@@ -79,8 +79,16 @@ def test_what_a_technique_cannot_do_is_refused(tmp_path: Path, technique: str, c
 @pytest.mark.parametrize(
     ("change", "by", "told"),
     [
-        ('one, schema: "x bigint"', 'one, schema: "x bigint", producers: [p, q]', "The rows of 'one' do not come in"),
-        ('one, schema: "x bigint"', 'one, schema: "x bigint, at timestamp", time: at', "The rows of 'one' do not come"),
+        (
+            'one, schema: "x bigint"',
+            'one, schema: "x bigint", producers: [p, q]',
+            "The rows of 'one' do not arrive in time order",
+        ),
+        (
+            'one, schema: "x bigint"',
+            'one, schema: "x bigint, at timestamp", time: at',
+            "The rows of 'one' do not arrive in time order",
+        ),
     ],
 )
 def test_an_order_of_rows_that_have_none_is_refused(tmp_path: Path, change: str, by: str, told: str) -> None:
@@ -94,4 +102,4 @@ def test_an_order_of_rows_that_have_none_is_refused(tmp_path: Path, change: str,
 def test_an_order_behind_another_box_is_refused(tmp_path: Path) -> None:
     text = FILE.replace('both = ["b", "c"], even = "d"', 'both = "d", even = ["b", "c"]')
     (found,) = mistakes(tmp_path, text, QUERY)
-    assert "'even' has several copies and reads 'box:both', which is no source." in found.message
+    assert "'even' has several copies and reads 'box:both', which is not a source." in found.message

@@ -59,7 +59,7 @@ def test_who_asks_badly_harms_nobody(path: Path, said: bytes) -> None:
 
 
 def test_nobody_there(tmp_path: Path) -> None:
-    with pytest.raises(NodeUnreachable, match="does not answer"):
+    with pytest.raises(NodeUnreachable, match="is not responding"):
         ask(tmp_path / "nothing", {"do": "look"})
 
 

@@ -45,28 +45,28 @@ node a at 127.0.0.1:7001, site east, no Spark
   entry point of ping, with b
   entry point of load
   runs the feed of load
-  gives ping to c
-  gives load to b, c
+  sends ping to c
+  sends load to b, c
 
 node b at 127.0.0.1:7002, Spark local[*]
   entry point of ping, with a
   runs slow, as does c
   reads load from a
-  gives ping to c
-  gives box:pairs, quick to d
+  sends ping to c
+  sends box:pairs, quick to d
   cannot be rebuilt: no other node does the same
 
 node c at 127.0.0.1:7003, Spark local[*]
   runs slow, as does b
   reads ping from a, b
   reads load from a
-  gives box:pairs, quick to d
+  sends box:pairs, quick to d
   cannot be rebuilt: no other node does the same
 
 node d at 127.0.0.1:7004, Spark local[*]
   runs counts
   reads box:pairs, quick from b, c
-  writes quick, which it reads for that
+  writes quick, which it reads from other nodes
 
 node e at h:1, no Spark
   has nothing to do yet
@@ -120,7 +120,7 @@ def test_a_deployment_is_neither_mermaid_nor_planned_by_spark(cli: Cli, tmp_path
     for option in ("--mermaid", "--plan"):
         refused = cli("explain", str(write(tmp_path)), option)
         assert refused.exit_code == 2
-        assert "not for deployments" in refused.stderr
+        assert "not to deployments" in refused.stderr
 
 
 def test_a_plan_shows_where_each_node_has_its_tables(tmp_path: Path) -> None:

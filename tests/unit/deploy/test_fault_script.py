@@ -83,16 +83,16 @@ def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:
         "steps[0].do: There is no fault 'kil'. Candidates: kill, pause, resume, restart, cut, delay, slow, heal. "
         "[bad-fault]",
         "steps[1].node: There is no node 'e'. Candidates: a, b, c, d. [unknown-node]",
-        "steps[2].between: `between` means nothing to kill. It takes: node. [bad-fault]",
-        "steps[2].node: The step does not say `node`. Add node. [missing-key]",
-        "steps[3].at: The step does not say `at`. Add at. [missing-key]",
+        "steps[2].between: `between` does not apply to kill. It takes: node. [bad-fault]",
+        "steps[2].node: The step has no `node`. Add node. [missing-key]",
+        "steps[3].at: The step has no `at`. Add at. [missing-key]",
         'steps[3].between: A link has two ends, not 1. Write between = ["a", "b"]. [bad-link]',
-        "steps[4].rate: `rate` means nothing to cut. It takes: between. [bad-fault]",
+        "steps[4].rate: `rate` does not apply to cut. It takes: between. [bad-fault]",
         "steps[4].between: There is no node or site 'west'. Candidates: east, a, b, c, d. [unknown-node]",
-        "steps[5].between: There is no link between a and a: it is one node. Name two nodes. [bad-link]",
+        "steps[5].between: There is no link between a and a: they are the same node. Name two nodes. [bad-link]",
         "steps[5].jitter: The jitter is larger than the delay: some messages would arrive before they were sent. "
         "Raise the delay, or lower the jitter. [bad-fault]",
-        "steps[7].rate: The step does not say `rate`. Add rate. [missing-key]",
+        "steps[7].rate: The step has no `rate`. Add rate. [missing-key]",
     ]
 
 

@@ -121,7 +121,7 @@ def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> 
     write(hosts.folder, text, WITH_TABLE)
     hosts.start("b")
     with Client(str(hosts.nodes["b"].address)) as client:
-        with pytest.raises(ConfigError, match="The file of the node b does not say where its table 'hosts' is"):
+        with pytest.raises(ConfigError, match="The file of node b has no location for its table 'hosts'"):
             client.take(handed(hosts, "b"))
         assert hosts.given() == {}
     hosts.stop()
@@ -134,7 +134,7 @@ def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> 
         queries: Any = client.status()["queries"]
     assert queries["paths"]["tables"]["hosts"]["rows"] == 1
     hosts.stop()
-    with pytest.raises(ConfigError, match="does not say where its table"):
+    with pytest.raises(ConfigError, match="has no location for its table"):
         given_before(hosts.folder / "b", {})
 
 
@@ -145,7 +145,7 @@ def test_a_further_query_is_handed_to_hosts_that_run_one(hosts: Hosts) -> None:
     _, given = hand_over(hosts.file)
     assert given == {name: ["others"] for name in "abcd"}, "what they have is left alone"
     assert hosts.given() == {name: ["paths", "others"] for name in "abcd"}
-    with pytest.raises(ConfigError, match="all nodes have all queries of the file already"):
+    with pytest.raises(ConfigError, match="all nodes already have all queries of the file"):
         hand_over(hosts.file)
 
 
@@ -163,7 +163,7 @@ def test_another_query_of_the_same_name_is_refused_and_nobody_is_given_anything(
     hand_over(hosts.file)
     (hosts.folder / "paths.yaml").write_text(QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
     hosts.add_query("others")
-    with pytest.raises(NodeUnreachable, match="Nothing was handed over") as caught:
+    with pytest.raises(NodeUnreachable, match="Nothing was deployed") as caught:
         hand_over(hosts.file)
     assert "d: The node d runs another query, or another part of it, under the name paths." in str(caught.value)
     assert hosts.given() == {name: ["paths"] for name in "abcd"}
@@ -174,7 +174,7 @@ def test_none_is_given_anything_if_one_is_not_there(hosts: Hosts) -> None:
         hosts.start(name)
     with pytest.raises(NodeUnreachable) as caught:
         hand_over(hosts.file)
-    assert "Nothing was handed over" in str(caught.value)
+    assert "Nothing was deployed" in str(caught.value)
     assert "d: No node answers" in str(caught.value)
     assert "anabranch node FILE d" in str(caught.value)
     assert hosts.given() == {}
@@ -184,7 +184,7 @@ def test_a_host_that_was_not_started_for_it_takes_nothing(hosts: Hosts) -> None:
     with (
         FlightServer(FakeNode()) as running,
         Client(running.address) as client,
-        pytest.raises(ConfigError, match="takes no queries"),
+        pytest.raises(ConfigError, match="accepts no queries"),
     ):
         client.take(handed(hosts, "a"))
 
@@ -197,16 +197,16 @@ def test_what_a_host_cannot_use_is_refused_and_it_waits_on(hosts: Hosts) -> None
             client.take(handed(hosts, "b"))
         with pytest.raises(ConfigError, match="cannot be called"):
             client.take(replace(given, assignment=replace(given.assignment, query=QueryId("../q"))))
-        with pytest.raises(ConfigError, match="does not fit its query"):
+        with pytest.raises(ConfigError, match="does not match its query"):
             client.take(replace(given, assignment=replace(given.assignment, query=QueryId("q"))))
         with pytest.raises(QueryError):
             client.take(replace(given, diagram={"query": "paths", "boxes": [{"map": {}}], "outputs": {}}))
-        with pytest.raises(ConfigError, match="is no assignment"):
+        with pytest.raises(ConfigError, match="does not hold an assignment"):
             client._act("take", {"assignment": {"query": "q"}, "query": {}})
         assert client.status()["state"] == "waiting"
-        with pytest.raises(NodeUnreachable, match="waits for a query"):  # it may have the stream soon: try again
+        with pytest.raises(NodeUnreachable, match="is waiting for a query"):  # it may have the stream soon: try again
             client.stream("ping")
-        with pytest.raises(NodeUnreachable, match="waits for a query"):
+        with pytest.raises(NodeUnreachable, match="is waiting for a query"):
             client.about(PATHS).places("b")
     assert hosts.given() == {}
     assert not given_directory(hosts.folder / "a").exists()
@@ -215,7 +215,7 @@ def test_what_a_host_cannot_use_is_refused_and_it_waits_on(hosts: Hosts) -> None
 def test_a_query_that_cannot_be_kept_is_refused(hosts: Hosts) -> None:
     hosts.start("a")
     given_directory(hosts.folder / "a").touch()
-    with Client(str(hosts.nodes["a"].address)) as client, pytest.raises(StateError, match="cannot keep"):
+    with Client(str(hosts.nodes["a"].address)) as client, pytest.raises(StateError, match="cannot store the query"):
         client.take(handed(hosts, "a"))
     assert hosts.given() == {}
 
@@ -242,7 +242,7 @@ def test_mistakes_are_told_before_anybody_is_asked(hosts: Hosts) -> None:
     hosts.file.write_text(hosts.file.read_text().replace('counts = "d"', 'counts = "e"'))
     with pytest.raises(DeploymentError):
         hand_over(hosts.file)
-    with pytest.raises(ConfigError, match="has no query to hand over"):
+    with pytest.raises(ConfigError, match="has no query to deploy"):
         hand_over(hosts.alone)
 
 
@@ -251,10 +251,10 @@ def test_the_verb(hosts: Hosts, cli: Cli) -> None:
     shown = cli("status", "--deployment", str(hosts.alone)).stdout
     assert shown.count("waits for a query") == 4
     address = hosts.nodes["a"].address
-    assert cli("status", str(address)).stdout == f"node a at {address} waits for a query: anabranch deploy FILE\n"
+    assert cli("status", str(address)).stdout == f"node a at {address} is waiting for a query: anabranch deploy FILE\n"
     result = cli("deploy", str(hosts.file))
     assert result.exit_code == 0, result.output
-    assert "d: starts its part of paths" in result.stdout
+    assert "d: starting its part of paths" in result.stdout
     assert f"anabranch status {hosts.file}" in result.stdout
     shown = cli("status", "--deployment", str(hosts.alone)).stdout
     assert shown.count("paths: not in this file") == 4

@@ -62,8 +62,8 @@ def test_sites_mean_all_their_nodes(deployed: Deployed) -> None:
 def test_one_end_that_cannot_be_reached_is_named(deployed: Deployed) -> None:
     deployed.start("a")
     (sentence,) = unheard(fault_links(deployed.plan, "a", "b", Cut()))
-    assert sentence.startswith("b did not obey (No node answers at ")
-    assert sentence.endswith("What it opens to a is as before.")
+    assert sentence.startswith("b did not apply the fault (No node answers at ")
+    assert sentence.endswith("Its connections to a are unchanged.")
     assert deployed.faults() == {"a": [("b", Cut())]}
 
 
@@ -80,7 +80,7 @@ def test_nodes_that_refuse_say_why(deployed: Deployed, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(FakeNode, "fault_link", refuse)
     deployed.start("a", "b")
-    with pytest.raises(ConfigError, match="start its nodes again"):
+    with pytest.raises(ConfigError, match="restart its nodes"):
         fault_links(deployed.plan, "a", "b", Cut())
 
 
@@ -112,7 +112,7 @@ def test_the_program_says_who_did_not_obey(cli: Cli, deployed: Deployed) -> None
     deployed.start("a")
     result = cli("fault", "cut", "a", "b", "--deployment", str(deployed.file))
     assert (result.exit_code, result.stdout) == (0, "a - b: cut\n")
-    assert result.stderr.startswith("warning: b did not obey")
+    assert result.stderr.startswith("warning: b did not apply the fault")
     assert cli("fault", "cut", "c", "b", "--deployment", str(deployed.file)).exit_code == 3
 
 
@@ -120,7 +120,7 @@ def test_the_program_says_who_did_not_obey(cli: Cli, deployed: Deployed) -> None
     ("arguments", "told"),
     [
         (["cut", "a", "e"], "There is no node or site 'e'. Candidates: a, b, c, d, west."),
-        (["cut", "a", "a"], "it is one node"),
+        (["cut", "a", "a"], "they are the same node"),
         (["delay", "a", "b", "soon"], "'soon' is not a duration"),
         (["delay", "a", "b", "1ms", "2ms"], "jitter is larger than the delay"),
         (["slow", "a", "b", "1mbit"], "'1mbit' is not a rate"),
@@ -146,4 +146,4 @@ def test_the_program_runs_a_script(cli: Cli, deployed: Deployed, tmp_path: Path)
     script.write_text('[[steps]]\nat = "0s"\ndo = "kill"\nnode = "a"\n')
     result = cli("fault", "run", str(script), "--deployment", str(deployed.file))
     assert result.exit_code == 3
-    assert "does not run on this machine" in result.stdout
+    assert "is not running on this machine" in result.stdout

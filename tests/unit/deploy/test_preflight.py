@@ -78,7 +78,7 @@ def test_tables_that_are_not_there_or_differ(tmp_path: Path) -> None:
     (tmp_path / "own.csv").write_text("host,site\na,west\n")
     (told,) = found(made, tmp_path)
     assert (told.code, told.path) == ("table", "nodes.c.tables")
-    assert told.message.startswith("The table 'hosts' has other contents here than on the node b: ")
+    assert told.message.startswith("The contents of table 'hosts' differ from those on node b: ")
     (tmp_path / "own.csv").write_text("site,host\neast,a\n")
     assert found(made, tmp_path) == []
 
@@ -98,7 +98,7 @@ def test_a_state_directory_belongs_to_the_contents_of_tables(tmp_path: Path) -> 
     (told,) = found(made, tmp_path)
     assert (told.code, told.path) == ("state", "nodes.b.state")
     assert told.message == (
-        f"{tmp_path}/b/queries/paths holds the state of a query whose tables had other contents: table 'hosts' had "
+        f"{tmp_path}/b/queries/paths holds the state of a query whose tables had different contents: table 'hosts' had "
         f"{before['hosts'][:16]}, has {after['hosts'][:16]}."
     )
     assert told.remedy.startswith("Put the old contents back, or run with the new ones on a new state directory")

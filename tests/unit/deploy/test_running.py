@@ -44,7 +44,7 @@ def ended(process: subprocess.Popen[str]) -> None:
 def test_only_this_user_may_look_into_the_registry(here: Path) -> None:
     assert here.stat().st_mode & 0o777 == 0o700
     here.chmod(0o755)
-    with pytest.raises(ConfigError, match="not a directory of this user alone"):
+    with pytest.raises(ConfigError, match="not a private directory of this user"):
         running.registry()
 
 
@@ -52,7 +52,7 @@ def test_a_registry_that_leads_elsewhere_is_refused(tmp_path: Path, monkeypatch:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     (tmp_path / "theirs").mkdir(mode=0o700)
     (tmp_path / f"anabranch-{os.getuid()}").symlink_to(tmp_path / "theirs")
-    with pytest.raises(ConfigError, match="not a directory of this user alone"):
+    with pytest.raises(ConfigError, match="not a private directory of this user"):
         running.registry()
 
 
@@ -69,7 +69,7 @@ def test_the_same_file_cannot_run_twice(here: Path, tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     other = elsewhere(here, file)
     try:
-        with pytest.raises(ConfigError, match=f"runs already: process {other.pid}"), registered(file):
+        with pytest.raises(ConfigError, match=f"is already running: process {other.pid}"), registered(file):
             pass
     finally:
         ended(other)
@@ -94,15 +94,19 @@ def test_an_entry_whose_process_number_was_given_to_another_is_stale(here: Path)
 
 
 def test_none_several_and_another_are_told_apart(here: Path, tmp_path: Path) -> None:
-    with pytest.raises(NodeUnreachable, match=r"No deployment runs on this machine. Start one: anabranch up FILE"):
+    with pytest.raises(
+        NodeUnreachable, match=r"No deployment is running on this machine. Start one: anabranch up FILE"
+    ):
         find()
     one, two, three = (tmp_path / f"{name}.toml" for name in ("one", "two", "three"))
     other = elsewhere(here, one)
     try:
-        with pytest.raises(NodeUnreachable, match=f"two.toml does not run on this machine. These do: {one}"):
+        with pytest.raises(
+            NodeUnreachable, match=f"two.toml is not running on this machine. Running deployments: {one}"
+        ):
             find(two)
         with registered(two):
-            with pytest.raises(ConfigError, match=f"2 deployments run .* Name the file of one: {one}, {two}"):
+            with pytest.raises(ConfigError, match=f"2 deployments are running .* Name the file of one: {one}, {two}"):
                 find()
             assert find(one).pid == other.pid
             with pytest.raises(NodeUnreachable, match="three"):

@@ -39,8 +39,8 @@ def test_single_has_one_copy_of_everything(tmp_path: Path) -> None:
     told = [str(each) for each in mistakes(tmp_path, GOOD.replace('"race"', '"single"'))]
     remedy = 'Name one node, or write mode = "race". [several-copies]'
     assert told == [
-        f"queries.paths.on: The mode single has one copy, and these are 2: b, c. {remedy}",
-        f"queries.paths.entry.ping: The mode single has one copy, and these are 2: a, b. {remedy}",
+        f"queries.paths.on: Mode single allows one copy, but 2 are given: b, c. {remedy}",
+        f"queries.paths.entry.ping: Mode single allows one copy, but 2 are given: a, b. {remedy}",
     ]
 
 
@@ -48,7 +48,7 @@ def test_nodes_that_wait_for_each_other(tmp_path: Path) -> None:
     text = GOOD.replace('counts = "d"', 'slow = "b"\npairs = "c"\ncounts = "b"').replace('on = ["b", "c"]\n', "")
     (told,) = mistakes(tmp_path, text)
     assert str(told) == (
-        "queries.paths.place: Nodes wait for each other: c reads box:slow of b, b reads box:pairs of c. "
+        "queries.paths.place: Nodes wait for each other in a cycle: c reads box:slow from b, b reads box:pairs from c. "
         "Place the boxes so that results flow one way. [node-cycle]"
     )
 
@@ -61,8 +61,8 @@ def test_nodes_that_exchange_only_the_rows_of_sources_do_not_wait_for_each_other
 def test_a_copy_that_nobody_would_read(tmp_path: Path) -> None:
     text = GOOD.replace('counts = "d"', 'slow = ["b", "c", "d"]\npairs = ["b", "c"]\ncounts = "b"')
     assert [str(each) for each in mistakes(tmp_path, text)] == [
-        "queries.paths.place.pairs: Nobody would read the copy of 'pairs' on c: its readers run it themselves. "
-        "Leave c out, or place its readers elsewhere, too. [copy-unread]"
+        "queries.paths.place.pairs: No node would read the copy of 'pairs' on c: its readers run the box themselves. "
+        "Leave c out, or place the readers on other nodes as well. [copy-unread]"
     ]
 
 
@@ -78,7 +78,8 @@ def test_a_node_may_be_in_several_queries(tmp_path: Path) -> None:
 def test_nodes_share_no_state_directory_on_one_machine(tmp_path: Path) -> None:
     text = GOOD.replace('7001"', '7001", state = "s"').replace('7002"', '7002", state = "./s"')
     assert [str(each) for each in mistakes(tmp_path, text)] == [
-        "nodes.b.state: ./s is also the state directory of a. Nodes share no directory: give it another. [state-shared]"
+        "nodes.b.state: ./s is also the state directory of a. Nodes cannot share a directory: give each its own. "
+        "[state-shared]"
     ]
     assert mistakes(tmp_path, text.replace("127.0.0.1:7002", "elsewhere:7002")) == []
 
@@ -117,7 +118,7 @@ def test_an_output_with_writers_and_copies_needs_one_that_writes(tmp_path: Path)
     writing = QUERY.replace("quick: slow.1", "quick: {input: slow.1, to: console}")
     assert [str(each) for each in mistakes(tmp_path, GOOD, writing)] == [
         "queries.paths.write.quick: The output 'quick' has writers and 2 copies: each would write. "
-        'Say which node does: write.quick = "b". [writer-nowhere]'
+        'Choose the node that writes: write.quick = "b". [writer-nowhere]'
     ]
     said = GOOD.replace("[queries.paths.place]", '[queries.paths.write]\nquick = "x"\n[queries.paths.place]')
     assert [each.code for each in mistakes(tmp_path, said, writing)] == ["unknown-node"]
@@ -138,7 +139,7 @@ def test_rows_without_numbers_have_one_entry_point(tmp_path: Path) -> None:
     fed = QUERY.replace('cpu double"', 'cpu double", feed: "spark:rate"')
     told = mistakes(tmp_path, GOOD.replace('load = ["a"]', 'load = ["a", "b"]'), fed)
     assert [str(each) for each in told] == [
-        "queries.paths.entry.load: The rows of 'load' have no numbers of their own, so one node must number them. "
+        "queries.paths.entry.load: The rows of 'load' carry no numbers, so a single node must number them. "
         "Name one entry point, or give the feed a lane and a number. [entry-alone]"
     ]
     assert mistakes(tmp_path, GOOD, fed) == []

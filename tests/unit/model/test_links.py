@@ -36,7 +36,7 @@ def test_a_link_in_words(link: Link, text: str) -> None:
 def test_what_no_link_can_be() -> None:
     with pytest.raises(ConfigError, match="arrive before they were sent"):
         Delay(10, 11)
-    with pytest.raises(ConfigError, match="below nothing"):
+    with pytest.raises(ConfigError, match="cannot be negative"):
         Delay(10, -1)
     with pytest.raises(ConfigError, match="Cut it"):
         Slow(0)

@@ -195,7 +195,7 @@ def test_replicas_that_have_all_lost_their_state_say_so(pair: Pair) -> None:
     pair.open(pair.b)
     a = pair.a()
     directory = a.directory_of()
-    with pytest.raises(StateError, match=r"so has every node that it could be rebuilt from: b.*\n?.*Begin anew"):
+    with pytest.raises(StateError, match=r"so has every node that it could be rebuilt from: b.*\n?.*Start over"):
         a.rebuilding(directory).until_done()
 
 

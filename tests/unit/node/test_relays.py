@@ -357,7 +357,7 @@ def test_faults_are_refused_unless_they_are_allowed(relays: Through) -> None:
 def test_only_nodes_with_a_link_are_reached_through_a_relay(relays: Through) -> None:
     through = relays()
     assert through.route("c", "10.0.0.1:7700") == "10.0.0.1:7700"
-    with pytest.raises(ConfigError, match=r"a has no link with 'c'\. It has links with: b"):
+    with pytest.raises(ConfigError, match=r"a has no link to 'c'\. It has links to: b"):
         through.set("c", Cut())
 
 

@@ -124,9 +124,9 @@ def test_what_nobody_fetches_is_removed_after_a_while(
 
 def test_only_a_sibling_gets_a_snapshot_and_only_from_a_node_that_is_well(tmp_path: Path, opened: ExitStack) -> None:
     node = replica(tmp_path, opened)
-    with pytest.raises(ConfigError, match=r"another part of the query.*\n?.*: a"):
+    with pytest.raises(ConfigError, match=r"a different part of the query.*\n?.*: a"):
         node.snapshots.places("c")
-    node.failing = StateError("It has to be rebuilt itself.")
+    node.failing = StateError("It must be rebuilt itself.")
     with pytest.raises(NodeUnreachable, match="rebuilt itself"):
         node.snapshots.snapshot("a")
 
@@ -134,6 +134,6 @@ def test_only_a_sibling_gets_a_snapshot_and_only_from_a_node_that_is_well(tmp_pa
 def test_a_node_without_room_says_so(tmp_path: Path, opened: ExitStack) -> None:
     node = replica(tmp_path, opened)
     node.snapshots._reserve_bytes = 1 << 60
-    with pytest.raises(DiskFull, match="Make room"):
+    with pytest.raises(DiskFull, match="Free space"):
         list(node.snapshots.snapshot("a")[1])
     assert not node.directory.lent.exists()

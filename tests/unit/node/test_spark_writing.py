@@ -115,5 +115,5 @@ def test_at_least_once_writes_a_batch_in_doubt_again(bench: Bench) -> None:
 def test_a_target_with_rows_of_somebody_else_is_refused(bench: Bench) -> None:
     target = Target()
     target.rows = [1, 2]
-    with pytest.raises(StateError, match="holds rows already"):
+    with pytest.raises(StateError, match="already holds rows"):
         runner(bench, target).open()

@@ -324,7 +324,7 @@ def test_a_stage_that_fails_at_every_try_is_given_up(bench: Bench, monkeypatch: 
     tick_through_every_wait(bench, monkeypatch)
     assert bench.run.starts == len(limits.RESTART_BACKOFF_S)
     told = str(bench.runner.failed)
-    assert told.startswith("boom The stage stands still, and with it: twice. The next start tries it again.")
+    assert told.startswith("boom The stage has stopped. Affected outputs: twice. The next start will try again.")
     assert not bench.runner.is_broken
 
 
@@ -332,7 +332,7 @@ def test_a_stage_that_is_given_up_says_what_its_error_says_to_do(bench: Bench, m
     bench.run.failures.append(EngineError("boom", remedy="Install it."))
     tick_through_every_wait(bench, monkeypatch)
     told = str(bench.runner.failed)
-    assert told == "boom The stage stands still, and with it: twice. The next start tries it again. Install it."
+    assert told == "boom The stage has stopped. Affected outputs: twice. The next start will try again. Install it."
 
 
 def test_on_a_full_disk_a_stage_waits_for_ever(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -388,7 +388,7 @@ def test_a_batch_waits_for_room_in_the_log_until_its_query_ends(bench: Bench) ->
 
 def test_that_spark_died_is_no_failure_of_the_stage(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.runner._spark_has_died = lambda: True
-    bench.run.failures.append(EngineError("Spark does not answer."))
+    bench.run.failures.append(EngineError("Spark is not responding."))
     tick_through_every_wait(bench, monkeypatch)
     assert (bench.runner.failed, bench.runner.last_error, bench.run.starts) == (None, None, 0)
 

@@ -284,7 +284,7 @@ def test_a_table_of_another_stream_is_refused(place: Place, tmp_path: Path) -> N
         bench.append(3)
         runner = bench.runner(spec)
         if name == "two.db":
-            with pytest.raises(StateError, match="holds tuples of another stream"):
+            with pytest.raises(StateError, match="holds tuples of a different stream"):
                 runner.open()
         else:
             runner.open()

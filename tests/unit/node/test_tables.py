@@ -85,7 +85,7 @@ def test_a_restart_with_other_contents_is_refused(tmp_path: Path) -> None:
     (tmp_path / "hosts.csv").write_text("host,site\na,west\n")
     with pytest.raises(StateError) as caught:
         _make(query, tmp_path / "state")
-    assert "whose tables had other contents: table 'hosts' had " in caught.value.message
+    assert "whose tables had different contents: table 'hosts' had " in caught.value.message
     assert caught.value.remedy.startswith(
         "Put the old contents back, or run with the new ones on a new state directory"
     )
@@ -151,9 +151,9 @@ def test_a_node_does_not_begin_if_the_other_has_other_contents(pair: Pair) -> No
         pair.agreement.start()
     here, there = table("east").digest[:16], table("west").digest[:16]
     assert caught.value.message == (
-        f"The table 'hosts' has other contents here than on the node a: {here} here, {there} there."
+        f"The contents of table 'hosts' differ from those on node a: {here} here, {there} there."
     )
-    assert "copy the file from there" in caught.value.remedy
+    assert "use the same contents on both nodes" in caught.value.remedy
 
 
 def test_one_that_could_not_be_reached_is_asked_later_and_the_younger_ends(pair: Pair) -> None:

@@ -258,8 +258,8 @@ def test_what_goes_wrong_is_said_by_who_asks_raises_no_alarm_and_holds_up_nobody
         breaks(a if which == "a" else b, patch)
     for each in (a, b):
         each.write([(0, 2 * I, 6)], e0=4 * I)
-    wait_for(lambda: "sums is not compared any more" in str(a.compared.statistics()[OUTPUT]["b"]["error"]))
-    assert "sums is not compared any more" in caplog.text
+    wait_for(lambda: "sums is no longer compared" in str(a.compared.statistics()[OUTPUT]["b"]["error"]))
+    assert "sums is no longer compared" in caplog.text
     assert a.compared.alarms() == {}
 
 
@@ -287,7 +287,7 @@ def test_who_has_no_copy_is_refused_and_one_that_starts_says_so(replicas: Opened
         client.digests("x", OUTPUT, {})
     with pytest.raises(StreamNotFound, match="'a' has no copy of 'other' to compare"):
         client.digests("a", "other", {})
-    with pytest.raises(NodeUnreachable, match="not there yet"):
+    with pytest.raises(NodeUnreachable, match="not available yet"):
         client.digests("a", OUTPUT, {})
     b.start()
     assert client.digests("a", OUTPUT, {}) == {}

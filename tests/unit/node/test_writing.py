@@ -182,7 +182,7 @@ def test_what_another_stream_has_written_is_refused_and_not_touched(tmp_path: Pa
     first.append(4)
     first.write_all(spec)
     second.append(1)
-    with pytest.raises(StateError, match="another stream"):
+    with pytest.raises(StateError, match="a different stream"):
         second.runner(spec).open()
     assert second.log.readers() == {}
     first.close()
@@ -213,7 +213,7 @@ def test_a_gap_between_file_and_log_is_told(bench: Bench, tmp_path: Path) -> Non
     with bench.store.transaction() as transaction:
         transaction.acknowledge("o", writer_reader(parsed(spec)), bench.log.end_seq())
         transaction.trim("o", now_us=1)
-    with pytest.raises(StateError, match="some are gone"):
+    with pytest.raises(StateError, match="the tuples between are gone"):
         bench.runner(spec).open()
 
 

@@ -53,7 +53,7 @@ def test_the_whole_query_needs_nobody() -> None:
 
 
 def test_an_assignment_of_another_query_or_version_does_not_fit() -> None:
-    with pytest.raises(ConfigError, match="does not fit its query"):
+    with pytest.raises(ConfigError, match="does not match its query"):
         AssignedQuery(diagram(), replace(assignment(), query=QueryId("other")))
     with pytest.raises(ConfigError, match="no stage gone"):
         AssignedQuery(diagram(), replace(assignment(), replicas=(AssignedReplica(stage="gone", inputs={}),)))

@@ -62,10 +62,10 @@ def test_a_window_from_every_tuple_depends_on_where_a_restart_may_lie() -> None:
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
-        ("rand() > 0.5", "rand() would give another value on every replica"),
-        ("unix_timestamp() > v", "unix_timestamp() would give another value on every replica"),
-        ("current_date > date'2026-01-01'", "current_date() would give another value on every replica"),
-        ("timestamp'now' > _stime", "'now' is another time on every replica"),
+        ("rand() > 0.5", "rand() would give a different value on every replica"),
+        ("unix_timestamp() > v", "unix_timestamp() would give a different value on every replica"),
+        ("current_date > date'2026-01-01'", "current_date() would give a different value on every replica"),
+        ("timestamp'now' > _stime", "'now' is a different time on every replica"),
     ],
 )
 def test_chance_and_clocks_make_any_box_arbitrary(sql: str, reason: str) -> None:

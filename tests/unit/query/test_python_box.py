@@ -61,16 +61,16 @@ def test_modules_in_packages_and_methods_of_classes_are_functions(function: str)
 @pytest.mark.parametrize(
     ("columns", "reads", "code", "message"),
     [
-        ("", "", "unsupported-type", "columns: nothing says what the function makes."),
+        ("", "", "unsupported-type", "columns: no columns given that the function computes."),
         ("score", "", "unsupported-type", "Column 'score' has no type."),
         ("score varchar", "", "unsupported-type", "Column 'score' is a 'varchar'."),
         ("score string collate x", "", "collation", "Column 'score' has a collation."),
         ("_score double", "", "reserved-column", "columns: column '_score' begins with `_`."),
         ("s-core double", "", "bad-name", "columns: a column cannot be called 's-core'."),
-        ("a int, A int", "", "duplicate-name", "columns: the column 'A' comes twice."),
+        ("a int, A int", "", "duplicate-name", "columns: the column 'A' appears twice."),
         ("Target string", "", "duplicate-name", "columns: the input has a column 'Target' already."),
         ("score double", "rtt", "unknown-column", "reads: there is no column 'rtt'."),
-        ("score double", "source, SOURCE", "duplicate-name", "reads: the column 'SOURCE' comes twice."),
+        ("score double", "source, SOURCE", "duplicate-name", "reads: the column 'SOURCE' appears twice."),
         ("score double", "_stime", "reserved-column", "reads: '_stime' is a header column."),
     ],
 )

@@ -118,7 +118,7 @@ ROW = ("a", "east", 1)
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ({"file": None}, ("bad-table", "Nothing says where its rows are.", WHERE)),
+        ({"file": None}, ("bad-table", "No location given for its rows.", WHERE)),
         (
             {"rows": [ROW]},
             ("bad-table", "rows: its rows are given by file already.", "Leave one of them out: file, rows."),
@@ -127,7 +127,7 @@ ROW = ("a", "east", 1)
             {"file": "hosts.xlsx"},
             (
                 "bad-table",
-                "file: 'hosts.xlsx' does not end like a file that can be read.",
+                "file: 'hosts.xlsx' does not have the suffix of a readable file.",
                 "Candidates: .csv, .parquet, .pq.",
             ),
         ),
@@ -141,17 +141,17 @@ ROW = ("a", "east", 1)
         ),
         (
             {"file": None, "database": "sqlite:x.db"},
-            ("bad-table", "sql: nothing says which rows of the database.", 'Write sql="SELECT ...".'),
+            ("bad-table", "sql: no SQL given to select rows from the database.", 'Write sql="SELECT ...".'),
         ),
         (
             {"sql": "SELECT 1"},
-            ("meaningless-option", "sql: there is no database to ask.", "Name the database, or leave sql out."),
+            ("meaningless-option", "sql: no database given to query.", "Name the database, or leave sql out."),
         ),
         (
             {"key": ()},
             (
                 "bad-table",
-                "key: nothing says which columns tell the rows apart.",
+                "key: no key columns given.",
                 "Candidates: host, site, racks.",
             ),
         ),
@@ -161,7 +161,7 @@ ROW = ("a", "east", 1)
         ),
         (
             {"key": "host, HOST"},
-            ("duplicate-name", "key: the column 'HOST' comes twice.", "Rename one of them."),
+            ("duplicate-name", "key: the column 'HOST' appears twice.", "Rename one of them."),
         ),
         (
             {"schema": "host string, load double", "key": "load"},
@@ -195,13 +195,13 @@ def test_what_can_be_wrong_with_a_table(options: dict[str, Any], problem: tuple[
         ([("a", "east", 1 << 31)], "rows: row 1: 2147483648 is not a int, as 'racks' is.", "Correct it."),
         (
             [ROW, ("a", "west", 2)],
-            "rows: row 2 has the key 'a', as another has.",
+            "rows: row 2 has the key 'a', like another row.",
             "Correct the row, or name other columns as the key.",
         ),
         ([(None, "west", 2)], "rows: row 1 has NULL in its key.", "Correct the row, or name other columns as the key."),
         (
             [(str(n), "x", n) for n in range(limits.TABLE_INLINE_ROWS + 1)],
-            f"rows: {limits.TABLE_INLINE_ROWS + 1:,} rows; a query has {limits.TABLE_INLINE_ROWS:,} at most.",
+            f"rows: {limits.TABLE_INLINE_ROWS + 1:,} rows; the limit in a query is {limits.TABLE_INLINE_ROWS:,}.",
             "Put them into a file.",
         ),
     ],
@@ -213,7 +213,7 @@ def test_what_can_be_wrong_with_rows_in_a_query(rows: list[Any], message: str, r
 def test_rows_in_a_query_have_types_that_can_be_written() -> None:
     problem = only_problem(schema="host string, since date", file=None, rows=[("a", "2026-01-01")])
     assert problem == (
-        "bad-table", "rows: 'since' is a date, which a query cannot write.", "Put the rows into a file.",
+        "bad-table", "rows: 'since' is a date, which cannot be written in a query.", "Put the rows into a file.",
     )  # fmt: skip
 
 
@@ -230,7 +230,7 @@ def test_two_tables_of_one_name_are_told() -> None:
     query.output("out", ping.lookup(one, on="target = host"))
     query.output("other", ping.lookup(two, on="target = site", name="other"))
     (problem,) = query.validate()
-    assert (problem.code, problem.message) == ("duplicate-name", "Two tables are called 'hosts', and differ.")
+    assert (problem.code, problem.message) == ("duplicate-name", "Two different tables are called 'hosts'.")
 
 
 # --- what is wrong with a Lookup -----------------------------------------------------------------------------------

@@ -241,7 +241,7 @@ def test_data_of_another_shape_is_told_by_its_place(data: object, message: str) 
     ("text", "message"),
     [
         ("query: [", "line 1"),
-        ("query: q\noutputs:\n  o: s\n  o: t\n", "the key 'o' comes twice"),
+        ("query: q\noutputs:\n  o: s\n  o: t\n", "the key 'o' appears twice"),
         ("query: !!python/object:os.system {}", "could not determine a constructor"),
     ],
 )

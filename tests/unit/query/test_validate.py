@@ -440,8 +440,8 @@ def test_windows_may_not_leave_gaps() -> None:
         ({"rows": 0}, "rows: 0 is not a number of tuples."),
         ({"rows": 10, "every_rows": -1}, "every_rows: -1 is not a number of tuples."),
         ({"rows": 10, "every_rows": 11}, "every_rows: 11 is more than the 10 of the window."),
-        ({"rows": 5_000, "every_rows": 4}, "every_rows: a tuple would lie in 1,250 windows; 1,000 are possible."),
-        ({"rows": WINDOW_ROWS + 1}, "rows: a window of 1,000,001 tuples is too large; 1,000,000 are possible."),
+        ({"rows": 5_000, "every_rows": 4}, "every_rows: a tuple would lie in 1,250 windows; the limit is 1,000."),
+        ({"rows": WINDOW_ROWS + 1}, "rows: a window of 1,000,001 tuples is too large; the limit is 1,000,000."),
     ],
 )
 def test_windows_of_tuples_have_limits(options: dict[str, int], message: str) -> None:
@@ -684,7 +684,7 @@ def test_a_union_that_doubles_a_stream_too_often_is_named_where_it_begins(doubli
     query.output("out", stream)
     (problem,) = query.validate()
     assert (problem.code, problem.box) == ("too-many-scans", "double_6")
-    assert "128 places; 64 are possible" in problem.message
+    assert "128 places; the limit is 64." in problem.message
 
 
 def test_a_box_with_a_stage_of_its_own_is_read_once() -> None:

@@ -69,12 +69,12 @@ def summing(request: pytest.FixtureRequest) -> Callable[..., Stream]:
     ("columns", "by", "code", "message"),
     [
         ("count(*) AS n", "sorce", "unknown-column", "by: there is no column 'sorce'."),
-        ("count(*) AS n", "source, Source", "duplicate-name", "by: the group column 'Source' comes twice."),
+        ("count(*) AS n", "source, Source", "duplicate-name", "by: the group column 'Source' appears twice."),
         ("count(*)", "", "missing-alias", "columns: `count(*)` has no name."),
         ("rtt_ms AS r", "", "bad-aggregate", "`rtt_ms` is not an aggregate."),
         ("max(rtt) AS r", "", "unknown-column", "columns: there is no column 'rtt'."),
         ("first(rtt_ms) AS r", "", "refused-function", "columns: first() in `first(rtt_ms)` depends on the order"),
-        ("count(*) AS source", "source", "duplicate-name", "columns: the column 'source' comes twice."),
+        ("count(*) AS source", "source", "duplicate-name", "columns: the column 'source' appears twice."),
         ("max(_stime) AS t", "", "reserved-column", "columns: '_stime' is a header column."),
         ("count(*) AS _n", "", "reserved-column", "columns: column '_n' begins with `_`."),
         ("count(", "", "bad-sql", "columns: `count(` cannot be read"),
@@ -127,14 +127,14 @@ def test_a_dedup_needs_columns_that_are_there() -> None:
     problem = only_problem(ping.dedup("", horizon="1s"))
     assert told(problem) == (
         "missing-key",
-        "by: nothing says which tuples are the same.",
+        "by: no columns given that identify duplicates.",
         "Candidates: source, target, rtt_ms.",
     )
     _, ping = ping_query()
     problem = only_problem(ping.dedup("source, SOURCE", horizon="1s"))
     assert told(problem) == (
         "duplicate-name",
-        "by: the group column 'SOURCE' comes twice.",
+        "by: the group column 'SOURCE' appears twice.",
         "Rename one of them.",
     )
     _, ping = ping_query()
@@ -282,7 +282,7 @@ def test_a_tumble_says_by_which_change_a_run_ends() -> None:
     _, ping = ping_query()
     assert told(only_problem(ping.tumble("count(*) AS n", by=""))) == (
         "missing-key",
-        "by: nothing says by which change a run ends.",
+        "by: no columns given whose change ends a run.",
         "Candidates: source, target, rtt_ms.",
     )
     (problem,) = from_yaml("tumble: {name: box, input: ping, columns: count(*) AS n}")
@@ -335,7 +335,11 @@ def test_a_number_of_tuples_before_the_end_is_one(make: Callable[..., Stream]) -
         ({"window": "2s", "every": "1s", "emit_rows": 2}, "meaningless-option", "emit_rows: windows overlap, so"),
         ({"rows": 4, "every_rows": 2, "emit_rows": 2}, "meaningless-option", "emit_rows: windows overlap, so"),
         ({"rows": 4, "emit_rows": 4}, "meaningless-option", "emit_rows: a window is full after 4 tuples, so no"),
-        ({"rows": 2_002, "emit_rows": 2}, "bad-window", "emit_rows: a tuple would lie in 1,001 windows; 1,000 are"),
+        (
+            {"rows": 2_002, "emit_rows": 2},
+            "bad-window",
+            "emit_rows: a tuple would lie in 1,001 windows; the limit is 1,000.",
+        ),
     ],
 )
 def test_results_before_the_end_that_make_no_sense(options: dict[str, Any], code: str, message: str) -> None:
@@ -366,7 +370,7 @@ def test_a_slide_reads_back(options: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        ({}, "bad-window", "Nothing says over which tuples a result is."),
+        ({}, "bad-window", "No window given to compute results over."),
         ({"rows": 0}, "bad-window", "rows: 0 is not a number of tuples from 1 to 1,000,000."),
         ({"rows": 1_000_001}, "bad-window", "rows: 1,000,001 is not a number of tuples from 1 to 1,000,000."),
         ({"rows": 5, "window": "1s"}, "meaningless-option", "window: results are over the last `rows` here."),
@@ -386,12 +390,12 @@ def test_a_slide_reads_back(options: dict[str, Any]) -> None:
         (
             {"window": "1001ms", "every": "1ms"},
             "bad-window",
-            "every: a tuple would lie in 1,001 windows; 1,000 are possible.",
+            "every: a tuple would lie in 1,001 windows; the limit is 1,000.",
         ),
         (
             {"rows": 2_002, "every_rows": 2},
             "bad-window",
-            "every_rows: a tuple would lie in 1,001 windows; 1,000 are possible.",
+            "every_rows: a tuple would lie in 1,001 windows; the limit is 1,000.",
         ),
     ],
 )
@@ -428,7 +432,7 @@ def test_an_xsection_reads_back(options: dict[str, str]) -> None:
         ({"expire": "10001us"}, "bad-window", "expire: 10001us is not a positive number of whole milliseconds."),
         ({"expire": "soon"}, "bad-duration", "expire: 'soon' is not a duration."),
         ({"expire": "9s"}, "bad-window", "expire: 9s is shorter than the window of 10s."),
-        ({"every": "9ms"}, "bad-window", "every: a tuple would lie in 1,112 windows; 1,000 are possible."),
+        ({"every": "9ms"}, "bad-window", "every: a tuple would lie in 1,112 windows; the limit is 1,000."),
     ],
 )
 def test_an_xsection_has_durations_that_go_together(options: dict[str, str], code: str, message: str) -> None:
@@ -459,9 +463,9 @@ def test_a_resample_reads_back() -> None:
     ("columns", "options", "code", "message"),
     [
         ("cpu", {"how": "lineer"}, "bad-resample", "how: there is no 'lineer'."),
-        ("server", {}, "bad-resample", "columns: 'server' is a string, which has no values between."),
-        ("", {}, "missing-key", "columns: nothing says what to resample."),
-        ("cpu, CPU", {}, "duplicate-name", "columns: the column 'CPU' comes twice."),
+        ("server", {}, "bad-resample", "columns: 'server' is a string, which has no values in between."),
+        ("", {}, "missing-key", "columns: no columns given to resample."),
+        ("cpu, CPU", {}, "duplicate-name", "columns: the column 'CPU' appears twice."),
         ("cup", {}, "unknown-column", "columns: there is no column 'cup'."),
         ("_stime", {}, "reserved-column", "columns: '_stime' is a header column."),
         ("cpu", {"within": "0s"}, "bad-window", "within: 0us is not a positive number of whole milliseconds."),
@@ -511,9 +515,9 @@ def test_a_wsort_reads_back_with_both_its_streams() -> None:
 @pytest.mark.parametrize(
     ("by", "timeout", "code", "message"),
     [
-        ("", "1s", "missing-key", "by: nothing says by which columns to sort."),
+        ("", "1s", "missing-key", "by: no columns given to sort by."),
         ("rtt", "1s", "unknown-column", "by: there is no column 'rtt'."),
-        ("target, target", "1s", "duplicate-name", "by: the group column 'target' comes twice."),
+        ("target, target", "1s", "duplicate-name", "by: the group column 'target' appears twice."),
         ("_stime", "1s", "reserved-column", "by: '_stime' is a header column."),
         ("target", "0s", "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
         ("target", "1us", "bad-window", "timeout: 1us is not a positive number of whole milliseconds."),

@@ -257,9 +257,9 @@ def test_the_log_of_a_changed_query_is_refused_with_the_difference(store: Store)
     assert store.create_log(spec()).incarnation == incarnation
     other = DATA.append(pa.field("more", pa.string()))
     for changed, message in (
-        ({"schema": other}, "other columns: it has name string, value int64, and .*more string"),
-        ({"origins": ("s/0",)}, "other origins"),
-        ({"kind": "late"}, "other kind"),
+        ({"schema": other}, "different columns: it has name string, value int64, but .*more string"),
+        ({"origins": ("s/0",)}, "different origins"),
+        ({"kind": "late"}, "different kind"),
     ):
         asked = {name: getattr(spec(), name) for name in LogSpec.__dataclass_fields__} | changed
         with pytest.raises(StateError, match=message):

@@ -27,7 +27,7 @@ def fill(store: Store) -> int:
         else:
             continue
         assert str(store.path) in told.message
-        assert "Make room" in told.remedy
+        assert "Free space" in told.remedy
         assert observe(store) == before
         return number
     raise AssertionError("the disk never became full")

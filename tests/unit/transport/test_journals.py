@@ -193,7 +193,7 @@ def test_a_range_that_nobody_reads_to_its_end_is_left(server: JournalServer, por
         ({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": -1, "max_rows": 1}, "'after'"),
         ({"ask": "ranges", "stream": "s", "after": 0, "to": 1 << 70, "at_most": 1}, "'to'"),
         ({"ask": "ranges", "stream": "s", "after": 0, "to": 1, "at_most": "x"}, "'at_most'"),
-        ({"ask": "write", "stream": "s"}, "asked for 'write'"),
+        ({"ask": "write", "stream": "s"}, "unknown request: 'write'"),
         ({"ask": "read", "stream": "s", **a_range(rows="[[7]]")}, "which rows"),
         ({"ask": "read", "stream": "s", **a_range(rows="[" * 100_000)}, "which rows"),
         ({"ask": "read", "stream": "s", **a_range(columns="x")}, "'columns'"),
@@ -301,7 +301,7 @@ def test_a_connector_of_another_release_is_refused_with_what_to_do(server: Journ
     with Spark(server, release="r0") as spark:
         assert spark.refusal() == (
             "Spark runs release r0 of Anabranch's connector; this node needs r1. "
-            "Take every other jar of Anabranch out of spark.jars and of Spark's class path."
+            "Remove every other Anabranch jar from spark.jars and from Spark's class path."
         )
         assert spark.is_cut()
 
@@ -334,7 +334,7 @@ def test_an_address_of_ipv6_is_served(ports: FakeJournals) -> None:
 
 def test_a_port_that_is_taken_is_told(server: JournalServer, ports: FakeJournals) -> None:
     port = int(server.address.rpartition(":")[2])
-    with pytest.raises(ConfigError, match=f"cannot listen at 127.0.0.1:{port}"):
+    with pytest.raises(ConfigError, match=f"cannot listen on 127.0.0.1:{port}"):
         JournalServer(ports, "127.0.0.1", port, release=RELEASE)
 
 

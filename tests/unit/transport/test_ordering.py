@@ -90,14 +90,14 @@ def test_more_than_may_be_held_is_an_error_that_names_the_slowest_origin(monkeyp
     monkeypatch.setattr(ordering, "ORDERED_BYTES", 1_000)
     steps: list[list[Entry] | dict[str, int]] = [{"a": 1_000}]
     steps += [[("a", time, time)] for time in range(1_000, 1_100)]
-    with pytest.raises(Overloaded, match="origin 'b' has promised nothing"):
+    with pytest.raises(Overloaded, match="the punctuation of origin 'b' is still at"):
         list(OrderedSubscription(Script(steps)))
 
 
 def test_a_stream_that_promises_nothing_has_no_order() -> None:
     script = Script([])
     script.origins = ()
-    with pytest.raises(ConfigError, match="promises nothing"):
+    with pytest.raises(ConfigError, match="has no punctuation"):
         OrderedSubscription(script)
 
 

@@ -38,7 +38,7 @@ class JoinKind(Kind[Join]):
     )
     shape = ("[", "]")
     meaning = "one tuple for each pair of tuples that are less than a time apart and for which a condition holds"
-    state = "the tuples of both sides that may still find a partner"
+    state = "the tuples of both sides that may still find a match"
     class_ = "repeatable"
 
     def sql(self, box: Join) -> tuple[str, ...]:
@@ -115,9 +115,9 @@ class LatestKind(Kind[Latest]):
 
     def judge(self, box: Latest, order: Order) -> Judgement:
         if box.within_us is None:
-            reason = "a restart does not know what the second stream said before, which may count for ever"
+            reason = "a restart does not know earlier tuples of the second stream, which may matter forever"
             return Judgement(OperatorClass.DETERMINISTIC, reason)
-        reason = "a restart does not know what the second stream said before, which counts for a while only"
+        reason = "a restart does not know earlier tuples of the second stream, which matter only for a while"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
     def flow(self, box: Latest, flow: Flow) -> Columns:
@@ -163,7 +163,7 @@ class ResampleKind(Kind[Resample]):
             report.add("bad-resample", box.name, "how", message, candidates(box.how, WAYS))
         if not box.columns:
             remedy = candidates("", (column.name for column in inputs[1] or ()))
-            report.add("missing-key", box.name, "columns", "columns: nothing says what to resample.", remedy)
+            report.add("missing-key", box.name, "columns", "columns: no columns given to resample.", remedy)
         check_unique(box.name, "columns", "column", box.columns, report)
         for name in box.columns:
             check_column(box.name, "columns", name, inputs[1], report)
@@ -175,7 +175,7 @@ class ResampleKind(Kind[Resample]):
         made = [column for name in box.columns if (column := lookup(right, name)) is not None]
         for column in made:
             if column.type is not None and not is_number(column.type):
-                message = f"columns: {column.name!r} is a {column.type}, which has no values between."
+                message = f"columns: {column.name!r} is a {column.type}, which has no values in between."
                 report.add("bad-resample", box.name, "columns", message, "Choose numbers.")
         check_sides(box.name, (str(box.left), left), (str(box.right), tuple(made)), report)
         if box.on is not None:
@@ -188,7 +188,7 @@ class ResampleKind(Kind[Resample]):
         return unique((*inputs[0], *(Column(column.name, "double") for column in made if column is not None)))
 
     def judge(self, box: Resample, order: Order) -> Judgement:
-        reason = "a restart does not know what the second stream said before, which counts for a while only"
+        reason = "a restart does not know earlier tuples of the second stream, which matter only for a while"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
     def flow(self, box: Resample, flow: Flow) -> Columns:

@@ -35,7 +35,7 @@ class DedupKind(Kind[Dedup]):
         check_by(box.name, box.by, inputs[0], report)
         if not box.by:
             remedy = candidates("", (column.name for column in inputs[0] or ()))
-            report.add("missing-key", box.name, "by", "by: nothing says which tuples are the same.", remedy)
+            report.add("missing-key", box.name, "by", "by: no columns given that identify duplicates.", remedy)
         check_window(box.name, "horizon", box.horizon_us, report)
 
     def schema(self, box: Dedup, inputs: Sequence[Schema]) -> Schema | None:
@@ -76,7 +76,7 @@ class WSortKind(Kind[WSort]):
         check_by(box.name, box.by, inputs[0], report)
         if not box.by:
             remedy = candidates("", (column.name for column in inputs[0] or ()))
-            report.add("missing-key", box.name, "by", "by: nothing says by which columns to sort.", remedy)
+            report.add("missing-key", box.name, "by", "by: no columns given to sort by.", remedy)
         check_window(box.name, "timeout", box.timeout_us, report)
 
     def schema(self, box: WSort, inputs: Sequence[Schema]) -> Schema | None:

@@ -28,7 +28,7 @@ class PythonKind(Kind[Python]):
         Key(name="deterministic", form=FLAG, default=False),
     )
     shape = ("[/", "/]")
-    meaning = "one tuple for each tuple, with further columns that a Python function makes"
+    meaning = "one tuple for each tuple, with further columns that a Python function computes"
     class_ = "repeatable if it is declared deterministic, otherwise arbitrary"
 
     def lines(self, box: Python) -> Iterator[str]:
@@ -42,7 +42,7 @@ class PythonKind(Kind[Python]):
             check_column(box.name, "reads", name, inputs[0], report)
         check_unique(box.name, "reads", "column", box.reads, report)
         if not box.columns:
-            message = "columns: nothing says what the function makes."
+            message = "columns: no columns given that the function computes."
             report.add("unsupported-type", box.name, "columns", message, 'Write "name type, ...".')
         names = [column.name for column in box.columns]
         check_columns(box.name, "columns", names, report)

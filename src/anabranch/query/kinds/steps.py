@@ -114,8 +114,8 @@ class DropKind(Kind[Drop]):
                     message = f"{field}: a predicate decides which tuples are dropped."
                     report.add("meaningless-option", box.name, field, message, f"Leave {field} or the predicate out.")
         elif box.fraction is None:
-            message = "Nothing says which tuples to drop."
-            report.add("bad-drop", box.name, "fraction", message, "Give a fraction such as 0.1, or a predicate.")
+            message = "No fraction or predicate given to choose the tuples to drop."
+            report.add("bad-drop", box.name, "fraction", message, "Give one: a fraction such as 0.1, or a predicate.")
         elif not 0 < box.fraction < 1:
             message = f"fraction: {box.fraction:g} is not between 0 and 1."
             report.add("bad-drop", box.name, "fraction", message, "Write 0.1 to drop every tenth tuple, more or less.")

@@ -82,7 +82,7 @@ class AggregateKind(Kind[Aggregate]):
         windows are full without a tuple that is missing between the others.
         """
         if not box.counts:
-            reason = "a restart misses tuples in its first windows only: windows lie where 1970 puts them"
+            reason = "a restart misses tuples in its first windows only: windows are aligned to 1970"
             return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
         if box.rows == 1:
             return Judgement(OperatorClass.REPEATABLE, "each tuple by itself")
@@ -188,7 +188,7 @@ class TumbleKind(Kind[Tumble]):
     def check(self, box: Tumble, inputs: Sequence[Schema | None], report: Report) -> None:
         check_by(box.name, box.by, inputs[0], report)
         if not box.by:
-            message = "by: nothing says by which change a run ends."
+            message = "by: no columns given whose change ends a run."
             remedy = candidates("", (column.name for column in inputs[0] or ()))
             report.add("missing-key", box.name, "by", message, remedy)
         if box.timeout_us is not None:
@@ -276,7 +276,7 @@ class SlideKind(Kind[Slide]):
 def _check_last(box: Slide, report: Report) -> None:
     """The last tuples, or the last while."""
     if box.rows is None and box.window_us is None:
-        message = "Nothing says over which tuples a result is."
+        message = "No window given to compute results over."
         remedy = "Give `rows`, a number of tuples, or `window`, a duration."
         report.add("bad-window", box.name, "rows", message, remedy)
     elif box.rows is not None and box.window_us is not None:
@@ -343,7 +343,7 @@ class XSectionKind(Kind[XSection]):
             if 0 < box.expire_us < box.window_us:
                 expire, window = format_duration(box.expire_us), format_duration(box.window_us)
                 message = f"expire: {expire} is shorter than the window of {window}."
-                remedy = "A group would be gone while the window has its tuples: make it as long or longer."
+                remedy = "A group would expire while the window still has its tuples: make it at least as long."
                 report.add("bad-window", box.name, "expire", message, remedy)
         check_summing(box, inputs[0], report)
 
@@ -351,7 +351,7 @@ class XSectionKind(Kind[XSection]):
         return made_columns(box.columns, box.by, inputs[0])
 
     def judge(self, box: XSection, order: Order) -> Judgement:
-        reason = "a restart misses tuples and groups until they would have expired: moments lie where 1970 puts them"
+        reason = "a restart misses tuples and groups until they would have expired: moments are aligned to 1970"
         return Judgement(OperatorClass.CONVERGENT_CAPABLE, reason)
 
     def flow(self, box: XSection, flow: Flow) -> Columns:
@@ -398,7 +398,7 @@ def check_early(box: Early, report: Report) -> None:
 def _check_early_counts(box: str, rows: int, emit_rows: int, report: Report) -> None:
     if emit_rows >= rows > 0:
         message = f"emit_rows: a window is full after {rows} tuples, so no result comes before that."
-        report.add("meaningless-option", box, "emit_rows", message, "Leave it out, or lessen it.")
+        report.add("meaningless-option", box, "emit_rows", message, "Leave it out, or lower it.")
     elif rows > emit_rows * WINDOWS:
         _report_many_windows(box, "emit_rows", -(-rows // emit_rows), report)
 
@@ -441,7 +441,7 @@ def _check_scale(box: Summing, expressions: Sequence[Expression], report: Report
 def _check_kind_of_window(box: Aggregate, report: Report) -> None:
     """Windows are of a time, with ``every``, or of a number of tuples, with ``every_rows``."""
     if box.window_us is None and box.rows is None:
-        message = "Nothing says what a window is."
+        message = "No window given."
         report.add(
             "bad-window", box.name, "window", message, "Give `window`, a duration, or `rows`, a number of tuples."
         )
@@ -479,11 +479,11 @@ def _check_count_windows(box: str, rows: int, every_rows: int, report: Report) -
             message = f"{field}: {count} is not a number of tuples."
             report.add("bad-window", box, field, message, "Write 1 or more.")
     if rows > WINDOW_ROWS:
-        message = f"rows: a window of {rows:,} tuples is too large; {WINDOW_ROWS:,} are possible."
+        message = f"rows: a window of {rows:,} tuples is too large; the limit is {WINDOW_ROWS:,}."
         report.add("bad-window", box, "rows", message, "Use a window of time, or a smaller one.")
     elif every_rows > rows > 0:
         message = f"every_rows: {every_rows} is more than the {rows} of the window."
-        report.add("bad-window", box, "every_rows", message, "Tuples between two windows would be lost: lessen it.")
+        report.add("bad-window", box, "every_rows", message, "Tuples between two windows would be lost: lower it.")
     elif every_rows > 0 and rows > every_rows * WINDOWS:
         _report_many_windows(box, "every_rows", -(-rows // every_rows), report)
 
@@ -499,7 +499,7 @@ def _check_timeout(box: Aggregate, timeout_us: int, report: Report) -> None:
 
 
 def _report_many_windows(box: str, field: str, windows: int, report: Report) -> None:
-    message = f"{field}: a tuple would lie in {windows:,} windows; {WINDOWS:,} are possible."
+    message = f"{field}: a tuple would lie in {windows:,} windows; the limit is {WINDOWS:,}."
     report.add("bad-window", box, field, message, "Let windows begin less often, or make them shorter.")
 
 
