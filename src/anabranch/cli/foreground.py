@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import time
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from anabranch.errors import AnabranchError
     from anabranch.node.host import Host
 
-LOOK_S: Final = 0.2
-"""How often a running host is asked whether it has failed, and the time whether it is over."""
+LOOK_S: Final = 1.0
+"""How often a running host is asked whether it has failed."""
+
+LIVE_LOOK_S: Final = 0.2
+"""The same where someone watches a line that moves."""
 
 
 def run_host(
@@ -52,10 +56,11 @@ def tell_error(error: AnabranchError, *, before: str = "", after: str = "") -> N
 
 def _wait(host: Host, signals: Signals, for_us: int | None, *, live: bool) -> None:
     """Until someone asks us to stop, the time is over, or the node has failed."""
-    started = time.monotonic()
     told: set[object] = set()
     new_line = "\n" if live else ""  # below the line that moves
-    while signals.received is None and (for_us is None or time.monotonic() - started < for_us / 1_000_000):
+    ends_s = math.inf if for_us is None else time.monotonic() + for_us / 1_000_000
+    look_s = LIVE_LOOK_S if live else LOOK_S
+    while signals.received is None and (left_s := ends_s - time.monotonic()) > 0:
         failure, failed, queries = host.failure(), host.failed_stages(), host.failures()
         for stage, error in failed.items():
             if stage not in told and error is not failure:
@@ -69,6 +74,6 @@ def _wait(host: Host, signals: Signals, for_us: int | None, *, live: bool) -> No
         if live:
             line = running_line(host.statistics(), shutil.get_terminal_size().columns - 1)
             typer.echo(f"\r\x1b[K{line}", nl=False)
-        time.sleep(LOOK_S)
+        signals.wait(min(look_s, left_s))
     if live:
         typer.echo()

@@ -8,6 +8,7 @@ nothing but time: the next start goes on where this one was.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import sys
 from collections.abc import Iterator
@@ -30,8 +31,13 @@ class Signals:
 
     def __init__(self) -> None:
         self.received: int | None = None
+        self._heard, self._rings = os.pipe()
         signal.signal(signal.SIGINT, self._handle)
         signal.signal(signal.SIGTERM, self._handle)
+
+    def wait(self, seconds: float) -> None:
+        """Returns sooner when a signal comes. A sleep would not: it goes on after the handler."""
+        select.select([self._heard], [], [], seconds)
 
     def check(self) -> None:
         """Called between two steps of the start."""
@@ -68,6 +74,7 @@ class Signals:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.received is None:
             self.received = number
+            os.write(self._rings, b"!")
             os.write(sys.stderr.fileno(), _STOPPING)  # the interrupted code may be inside of a print itself
         elif number == signal.SIGINT:
             os._exit(INTERRUPTED)  # the JVM and its workers end when this process does

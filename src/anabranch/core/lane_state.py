@@ -82,6 +82,21 @@ class LaneState:
     """When the lane last got an entry, its own boundaries included: what the boundary interval counts from."""
     producers: Mapping[str, Producer] = field(default_factory=dict)
 
+    def stamped(self, stamp_us: int) -> LaneState:
+        """With a later stamp. It is said of every push, so it is spelled out: ``replace`` takes several times as
+        long."""
+        return LaneState(
+            next_number=self.next_number,
+            last_stamp_us=stamp_us,
+            max_time_us=self.max_time_us,
+            boundary_us=self.boundary_us,
+            closed=self.closed,
+            last_session=self.last_session,
+            last_activity_us=self.last_activity_us,
+            last_entry_us=self.last_entry_us,
+            producers=self.producers,
+        )
+
     def to_bytes(self) -> bytes:
         return _ENCODER.encode(
             {

@@ -107,7 +107,8 @@ class LaneCopy(Generic[Content]):
         )
 
     def between(self, after: int, to: int) -> tuple[Content, ...]:
-        return self.entries[max(0, after - self.trimmed) : to - self.trimmed]
+        first, end = after - self.trimmed, to - self.trimmed
+        return self.entries[max(0, first) : max(0, end)]
 
     def trim(self, through: int) -> LaneCopy[Content]:
         """Without the entries up to this place, as far as they are released."""
@@ -512,7 +513,7 @@ class SharedLane(Generic[Content]):
         assert leading is not None
         copy = copy.at(entries=(*copy.entries, *event.contents))
         copy, released = self._release(copy, leading)
-        return copy, leading, [*released, *(self._ask_to_store(copy, leading, peer) for peer in self.peers)]
+        return copy, leading, [*released, *[self._ask_to_store(copy, leading, peer) for peer in self.peers]]
 
     def _ask_to_store(self, copy: LaneCopy[Content], leading: Leading, peer: str) -> Tell[Content]:
         """What the peer is not known to hold. It need not be the last time that it is told."""
@@ -527,7 +528,7 @@ class SharedLane(Generic[Content]):
                 began_with=leading.began_with,
                 entries=copy.between(after, copy.held),
                 released=copy.released,
-                counts=self._may_count(copy, leading, peer),
+                counts=bool(leading.learning) and self._may_count(copy, leading, peer),
                 everywhere=copy.everywhere,
                 base=copy.base if lacks else None,
                 lives=copy.lives,
@@ -604,7 +605,7 @@ class SharedLane(Generic[Content]):
         if leading is None or not leading.elected or event.term != copy.term:
             return copy, leading, before
         leading = leading.answered(event)
-        if not event.agreed or self._may_count(copy, leading, event.sender):
+        if not event.agreed or (leading.learning and self._may_count(copy, leading, event.sender)):
             return copy, leading, [*before, self._ask_to_store(copy, leading, event.sender)]
         released = max(copy.released, self._released(copy, leading))
         everywhere = min([released, *[leading.released.get(peer, 0) for peer in self.peers]])

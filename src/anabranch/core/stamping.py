@@ -55,7 +55,7 @@ def _stamp_on_arrival(state: LaneState, count: int, now_us: int) -> Stamped:
 
 def _stamp_by_producer(state: LaneState, stamps: Times) -> Stamped:
     late = np.zeros(len(stamps), dtype=np.bool_)
-    return Stamped(stamps=stamps, late=late, state=replace(state, last_stamp_us=int(stamps[-1])))
+    return Stamped(stamps=stamps, late=late, state=state.stamped(int(stamps[-1])))
 
 
 def _stamp_by_column(rules: LaneRules, state: LaneState, times: Times) -> Stamped:

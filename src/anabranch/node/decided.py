@@ -34,7 +34,8 @@ class Decided:
 
     def to_bytes(self) -> bytes:
         """How long head and state are, both, and the bodies: each begins at a whole word, as Arrow wants it."""
-        head = json.dumps([self.promise_us, self.late_promise_us, _facts(self.rows), _facts(self.late)]).encode()
+        facts = [self.promise_us, self.late_promise_us, _facts(self.rows), _facts(self.late)]
+        head = str(facts).encode()  # numbers only: JSON, too
         state = self.state.to_bytes()
         parts: list[bytes | memoryview] = [_SIZES.pack(len(head), len(state)), head, state]
         parts.append(b" " * (-(len(head) + len(state)) % _WORD))

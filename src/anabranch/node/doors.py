@@ -137,7 +137,7 @@ class ClientDoors:
     def push(self, push: Push) -> PushAnswer:
         query, name = self._finder.find(push.source)
         with query.calls.inside():
-            return query.entry(name).push(replace(push, source=name))
+            return query.entry(name).push(push)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
         query, name = self._finder.find(stream)
@@ -212,13 +212,13 @@ class HostDoors:
         said: dict[QueryId, list[AboutLane]] = {}
         for each in letter:
             query, source = self._finder.find(each.source)
-            said.setdefault(query.id, []).append(replace(each, source=source))
+            said.setdefault(query.id, []).append(AboutLane(source, each.lane, each.message))
         answers: list[AboutLane] = []
         for name, about in said.items():
             query = self._finder.query(name)
             with query.calls.inside():
                 heard = query.peers.hear(sender, about)
-            answers += [replace(each, source=str(StreamId(name, each.source))) for each in heard]
+            answers += [AboutLane(f"{name}/{each.source}", each.lane, each.message) for each in heard]
         return answers
 
     def greet(self, greeting: Greeting) -> Roll:

@@ -225,6 +225,8 @@ class EntryPoint:
 
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
+        if not self._is_full():
+            return
         deadline = time.monotonic() + self._room_wait_s()
         while self._is_full():
             if self._stopping():

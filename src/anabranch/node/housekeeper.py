@@ -29,8 +29,11 @@ class Due:
         self._changed = changed
 
     def within(self, seconds: float) -> None:
-        """It is due after so many seconds, or sooner if it was due sooner."""
+        """It is due after so many seconds, or sooner if it was due sooner. Whatever makes it due stands already: a
+        chore that begins meanwhile sees it."""
         at_s = time.monotonic() + seconds
+        if at_s >= self.at_s:
+            return
         with self._lock:
             if at_s < self.at_s:
                 self.at_s = at_s

@@ -119,7 +119,7 @@ def added_bytes(before: Copy, after: Copy) -> int:
     first = max(before.released, after.trimmed)
     lost = (*before.between(before.trimmed, min(after.trimmed, before.held)), *before.between(first, before.held))
     new = after.between(first, after.held)
-    return sum(entry.size for entry in new) - sum(entry.size for entry in lost)
+    return sum([entry.size for entry in new]) - sum([entry.size for entry in lost])
 
 
 def _content(copy: Copy, place: int) -> Held | None:

@@ -18,7 +18,7 @@ from typing import Any, Final
 from anabranch import limits
 from anabranch.core import elections
 from anabranch.core import shared_lane as lanes
-from anabranch.core.asking import Asking
+from anabranch.core.asking import LATER_ENTRIES, Asking
 from anabranch.core.elections import Elections, Standing
 from anabranch.core.lane_state import LaneState
 from anabranch.core.shared_lane import Leading, SharedLane
@@ -37,6 +37,10 @@ TRIM_BYTES: Final = 4 << 20
 
 SMALL_BYTES: Final = 64 << 10
 """Entries up to this size, together, may wait for others before a peer is told of them or shows them."""
+
+REMEMBERED_BYTES: Final = 4 << 10
+"""Released entries up to this size stay in memory while there are fewer than ``LATER_ENTRIES`` behind them: a peer that
+is told later is told of them without reading them back."""
 
 Message = lanes.Message[bytes]
 
@@ -144,7 +148,8 @@ class LaneReplica:
     @property
     def held_bytes(self) -> int:
         """What waits for a majority."""
-        return _size(self.copy.between(self.copy.released, self.copy.held))
+        copy = self.copy
+        return _size(copy.between(copy.released, copy.held)) if copy.held > copy.released else 0
 
     def state_at(self, place: int) -> LaneState:
         """The state of the lane after this place, which is not trimmed."""
@@ -312,7 +317,7 @@ class LaneReplica:
         after, leading, actions = self._rules.handle(before, self._leading, event, led=self.leader_lives())
         after = self._forgetting(before, after)
         released: list[Decided] = []
-        if not kept_lane.is_same(before, after) and self._rules.must_store(event, actions):
+        if self._rules.must_store(event, actions) and not kept_lane.is_same(before, after):
             hole = any(isinstance(action, lanes.BeginAt) for action in actions)
             if hole and not self._leave_out(after):
                 return Handled()
@@ -325,8 +330,7 @@ class LaneReplica:
                     self._append(transaction, decided)
             self.kept_bytes += kept_lane.added_bytes(self._stored, after)
             self._stored = after
-            for entry in after.between(before.released, after.released):
-                entry.leave_memory()
+            self._leave_memory(before.released, after)
             self._note(after.released)
         self.copy, self._leading = after, leading
         self._settle(news=after.released > before.released)
@@ -422,6 +426,14 @@ class LaneReplica:
         trimmed = after.trim(through)
         assert trimmed.base is not None
         return replace(trimmed, base=Held(body=self._read(trimmed.base).without_rows().to_bytes()))
+
+    def _leave_memory(self, released: int, after: Copy) -> None:
+        """What was released is on disk; ``released`` is up to where it was before."""
+        for entry in after.between(released, after.released):
+            if entry.size > REMEMBERED_BYTES:
+                entry.leave_memory()
+        for entry in after.between(released - LATER_ENTRIES, after.released - LATER_ENTRIES):
+            entry.leave_memory()
 
     def _mark(self, place: int) -> tuple[int, list[int]]:
         return place, [log.last_id() for log in self._logs]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Final, TypeVar
 
 from anabranch.errors import NodeUnreachable
@@ -21,7 +20,8 @@ class OpenCalls:
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
-        self._changed: Final = threading.Condition()
+        self._lock: Final = threading.Lock()
+        self._changed: Final = threading.Condition(self._lock)
         self._open = 0
         self._lets_in = False
 
@@ -30,25 +30,32 @@ class OpenCalls:
         return self._lets_in
 
     def open(self) -> None:
-        with self._changed:
+        with self._lock:
             self._lets_in = True
 
     def close(self) -> None:
         """Nobody comes in any more; ``wait_over`` waits for those who are."""
-        with self._changed:
+        with self._lock:
             self._lets_in = False
 
     def wait_over(self, timeout_s: float) -> bool:
-        with self._changed:
+        with self._lock:
             return self._changed.wait_for(lambda: self._open == 0, timeout_s)
 
-    @contextmanager
-    def inside(self) -> Iterator[None]:
-        self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
+    def inside(self) -> OpenCalls:
+        """To be used in a ``with`` statement: the call is under way for as long as the block runs."""
+        return self
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._check()
+            self._open += 1
+
+    def __exit__(self, *exc_info: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._lets_in:  # only then somebody waits
+                self._changed.notify_all()
 
     def reading(self, pieces: Iterator[T]) -> Iterator[T]:
         """The same pieces. A read that ends because the query is closed says so: it is not the end of the stream."""
@@ -60,16 +67,6 @@ class OpenCalls:
             close = getattr(pieces, "close", None)
             if close is not None:
                 close()
-
-    def _enter(self) -> None:
-        with self._changed:
-            self._check()
-            self._open += 1
-
-    def _leave(self) -> None:
-        with self._changed:
-            self._open -= 1
-            self._changed.notify_all()
 
     def _check(self) -> None:
         if not self._lets_in:

@@ -73,7 +73,9 @@ def _pieces_after(
     nothing = no_rows(stored_schema(log.spec.schema))
     promises: Punctuations = log.punctuations_at(seq)
     yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)
-    while not over():
+    if over():
+        return
+    while True:
         end = log.end_seq()
         try:
             for segment in log.read(seq, end):
@@ -93,4 +95,6 @@ def _pieces_after(
         if not follow and seq >= end:
             return
         if not log.wait_beyond(seq, quiet_s):
+            if over():
+                return
             yield CopyPiece(first_id=first_id, rows=nothing, promises=promises)  # a sign of life

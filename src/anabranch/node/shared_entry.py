@@ -24,7 +24,6 @@ from anabranch.core.lane_messages import (
     AppendBoundary,
     AppendClose,
     AppendRows,
-    AppendVoids,
     ClockTicked,
     CloseArrived,
     EntryPointStarted,
@@ -56,7 +55,6 @@ _NOT_BEGUN: Final[dict[str, Any]] = {
     "kept": 0,
     "peers": {},
 }
-_APPENDS: Final = (AppendRows, AppendBoundary, AppendVoids, AppendClose)
 
 
 class SharedEntryPoint(EntryPoint):
@@ -172,16 +170,22 @@ class SharedEntryPoint(EntryPoint):
         """What the lane makes of the event is stored as its next entry, if there is anything to store."""
         slot = self._slots[replica.name]
         state, actions = slot.lane.handle(slot.state, event)
+        append: Action | None = None
+        answer: Answer | AnswerRegistration | None = None
         for action in actions:
             if isinstance(action, Refuse):
                 raise action.error()
+            if isinstance(action, Answer | AnswerRegistration):
+                answer = action
+            else:
+                append = action
         begins_session = isinstance(event, ProducerRegistered) and event.session is None
-        appends = [action for action in actions if isinstance(action, _APPENDS)]
-        if appends or begins_session:
-            decided = self._decided(replica.name, state, appends[0] if appends else None, rows)
-            self._follow_up(replica, replica.enter(decided))
+        if append is not None or begins_session:
+            handled = replica.enter(self._decided(replica.name, state, append, rows))
+            if handled.released:
+                self._follow_up(replica, handled)
         self._set_state(replica, state)
-        return next((a for a in actions if isinstance(a, Answer | AnswerRegistration)), None)
+        return answer
 
     def _decided(self, name: str, state: LaneState, action: Action | None, rows: pa.RecordBatch | None) -> Decided:
         match action:
@@ -271,16 +275,18 @@ class SharedEntryPoint(EntryPoint):
 
     def _wait_held_room(self) -> None:
         """Back-pressure: what waits for a majority is bounded."""
-        if not self._changed.wait_for(self._has_held_room, limits.LEAD_WAIT_S):
+        if not self._has_held_room() and not self._changed.wait_for(self._has_held_room, limits.LEAD_WAIT_S):
             raise Overloaded(
                 f"Too much data of source {self.source.name!r} is waiting for a majority of its entry points.",
                 remedy="Try again later; 'anabranch status' shows which entry points cannot be reached.",
             )
 
     def _has_held_room(self) -> bool:
-        return sum(replica.held_bytes for replica in self._replicas.values()) < limits.LANE_HELD_BYTES
+        return sum([replica.held_bytes for replica in self._replicas.values()]) < limits.LANE_HELD_BYTES
 
     def _wait_released(self, replica: LaneReplica) -> None:
+        if replica.is_settled:
+            return
         waiting = replica.wait_from_now()
 
         def is_over() -> bool:

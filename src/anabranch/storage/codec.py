@@ -94,13 +94,15 @@ def encoded(rows: pa.RecordBatch, origin: str) -> tuple[EncodedRows, ...]:
 def _encoded(rows: pa.RecordBatch, origin: str) -> EncodedRows:
     column = rows.column(1)
     times = np.frombuffer(column.buffers()[1], np.int64, rows.num_rows, 8 * column.offset)  # ``to_numpy`` loads pandas
-    return EncodedRows(rows.serialize(), rows.num_rows, origin, int(times.min()), int(times.max()))
+    if len(times) == 1:
+        return EncodedRows(rows.serialize(), 1, origin, int(times[0]), int(times[0]))
+    return EncodedRows(rows.serialize(), len(times), origin, int(times.min()), int(times.max()))
 
 
 def encode_punctuations(punctuations: Mapping[str, int], codes: Mapping[str, int]) -> bytes:
     """Codes first, times after: twelve bytes for each origin that has promised something."""
     count = len(punctuations)
-    return struct.pack(f"<{count}i{count}q", *(codes[origin] for origin in punctuations), *punctuations.values())
+    return struct.pack(f"<{count}i{count}q", *[codes[origin] for origin in punctuations], *punctuations.values())
 
 
 def decode_punctuations(body: bytes, origins: tuple[str, ...]) -> dict[str, int]:

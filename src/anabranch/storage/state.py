@@ -127,8 +127,9 @@ class Published:
 
     def publish(self, states: Mapping[str, LogState]) -> None:
         with self._lock:
-            self._states = dict(states)
-            self._changed.notify_all()
+            before, self._states = self._states, dict(states)
+            if any(before.get(name) is not state for name, state in states.items()):
+                self._changed.notify_all()
         for bell in self._bells:
             bell()
 
@@ -149,6 +150,8 @@ class Published:
 
     def wait_beyond(self, name: str, seq: int, timeout_s: float) -> bool:
         with self._lock:
+            if self._states[name].end.seq > seq:
+                return True
             wakes = self._wakes
             self._changed.wait_for(
                 lambda: not self._open or self._states[name].end.seq > seq or self._wakes != wakes, timeout_s
@@ -181,9 +184,11 @@ def raise_punctuations(state: LogState, punctuations: Mapping[str, int]) -> dict
     """The present punctuations, raised by the new ones."""
     raised = dict(state.punctuations)
     for origin, time in punctuations.items():
-        check(origin in state.codes, f"Log {state.spec.name!r} has no origin {origin!r}.")
+        if origin not in state.codes:
+            check(False, f"Log {state.spec.name!r} has no origin {origin!r}.")
         old = raised.get(origin, 0)
-        check(time >= old, f"The punctuation of {origin!r} in log {state.spec.name!r} went back from {old} to {time}.")
+        if time < old:
+            check(False, f"The punctuation of {origin!r} in log {state.spec.name!r} went back from {old} to {time}.")
         raised[origin] = time
     return raised
 

@@ -109,23 +109,27 @@ class Store:
     def transaction(self) -> Iterator[Transaction]:
         """All or nothing: commits when the block ends, undoes everything when it raises. One at a time."""
         check(self._owner != threading.get_ident(), "A transaction was begun inside another one of the same store.")
-        with self._lock, told_apart(self.path):
+        with self._lock:
             self._owner = threading.get_ident()
             transaction = Transaction(self._writer, self._bodies, self._published.states())
             try:
                 self._begin()
                 yield transaction
                 states = transaction.finish()
-                self._writer.execute("COMMIT").fetchall()
+                self._writer.execute("COMMIT")
+                wal_bytes = self._wal_bytes()  # before others wake up: whoever calls the system lets them run first
                 self._published.publish(states)
             except BaseException:
                 self._leftover += transaction.written
-                self._undo()
-                raise
+                with told_apart(self.path):
+                    self._undo()
+                    raise
             finally:
                 self._owner = None
-            self._leftover = self._bodies.remove([*transaction.doomed, *self._leftover])
-            self._bound_wal()
+            if transaction.doomed or self._leftover:
+                self._leftover = self._bodies.remove([*transaction.doomed, *self._leftover])
+            if wal_bytes > self._wal_bytes_allowed:
+                self._bound_wal()
 
     @contextmanager
     def pinned(self) -> Iterator[Pinned]:
@@ -153,7 +157,7 @@ class Store:
     def _begin(self) -> None:
         if self._closed:
             raise StateError(f"The store {self.path} is closed.")
-        self._writer.execute("BEGIN IMMEDIATE").fetchall()
+        self._writer.execute("BEGIN IMMEDIATE")
         self._stolen = self._stolen or self._version_now() != self._version
         if self._stolen:
             raise StateError(
@@ -182,16 +186,15 @@ class Store:
 
         The commit is done: if this fails for want of room, the next commit tries again.
         """
-        if self._wal_bytes() <= self._wal_bytes_allowed:
-            return
-        with suppress(sqlite3.OperationalError):
+        with told_apart(self.path), suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._wal_bytes_allowed = self._wal_bytes() + WAL_BYTES
 
     def _wal_bytes(self) -> int:
+        """0 where that cannot be told: what was committed has not failed for this."""
         try:
             return self._wal.stat().st_size
-        except FileNotFoundError:
+        except OSError:
             return 0
 
 

@@ -352,11 +352,20 @@ class Transaction:
         return state
 
     def _execute(self, sql: str, parameters: Sequence[Any]) -> None:
-        self._one_row(sql, parameters)
+        """A statement without an answer: it is over when this returns."""
+        self._check_open()
+        try:
+            self._connection.execute(sql, parameters)
+        except BaseException:
+            self._failed = True
+            raise
 
-    def _one_row(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+    def _check_open(self) -> None:
         # SQLite ends a transaction by itself on some errors; a statement after that would commit alone.
         check(not self._over and self._connection.in_transaction, "A transaction was used after it had ended.")
+
+    def _one_row(self, sql: str, parameters: Sequence[Any]) -> tuple[Any, ...] | None:
+        self._check_open()
         try:
             return one_row(self._connection, sql, parameters)
         except BaseException:
@@ -364,7 +373,7 @@ class Transaction:
             raise
 
     def _column(self, sql: str, parameters: Sequence[Any]) -> list[Any]:
-        check(not self._over and self._connection.in_transaction, "A transaction was used after it had ended.")
+        self._check_open()
         return [row[0] for row in self._connection.execute(sql, parameters).fetchall()]
 
     def _tops_through(self, state: LogState, seq: int) -> dict[str, int]:

@@ -316,9 +316,11 @@ class PeerCall:
 
     def tell_lanes(self, sender: str, messages: Sequence[letters.AboutLane]) -> list[letters.AboutLane]:
         """What the other entry point answers, durably."""
-        letter = letters.letter(sender, [replace(each, source=self._before + each.source) for each in messages])
+        before = self._before
+        said = [letters.AboutLane(before + each.source, each.lane, each.message) for each in messages]
+        letter = letters.letter(sender, said)
         answered = letters.answers_of(wire.decode(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000)))
-        return [replace(each, source=each.source.removeprefix(self._before)) for each in answered]
+        return [letters.AboutLane(each.source.removeprefix(before), each.lane, each.message) for each in answered]
 
     def close(self) -> None:
         self._call.close()

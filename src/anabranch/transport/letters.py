@@ -28,7 +28,7 @@ Message = lanes.Message[bytes]
 _Plain = tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class AboutLane:
     """A message, and the lane that it is about."""
 

@@ -156,7 +156,8 @@ class _Calls:
     def __exit__(self, *exc_info: object) -> None:
         with self._lock:
             self._open -= 1
-            self._changed.notify_all()
+            if self._is_stopping:  # only then somebody waits
+                self._changed.notify_all()
 
     def check_running(self) -> None:
         if self._is_stopping:
@@ -305,8 +306,8 @@ class _Service(flight.FlightServerBase):
         if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTERS:
             return self._hear
         info = self._stream(_path(descriptor), "source")
-        schema = wire.data_schema(info.schema)
-        return lambda chunk: wire.answer_message(self._push(_text(info), schema, chunk))
+        source, schema = _text(info), wire.data_schema(info.schema)
+        return lambda chunk: wire.answer_message(self._push(source, schema, chunk))
 
     def _push(self, source: str, schema: pa.Schema, chunk: flight.FlightStreamChunk) -> PushAnswer:
         message = wire.decode(chunk.app_metadata.to_pybytes()) if chunk.app_metadata else {}

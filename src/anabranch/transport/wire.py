@@ -135,11 +135,13 @@ def tables(message: Message, key: str) -> list[dict[str, object]]:
 
 
 def optional_text(message: Message, key: str) -> str | None:
-    return None if message.get(key) is None else text(message, key)
+    value = message.get(key)
+    return value if value is None or type(value) is str else text(message, key)
 
 
 def optional_number(message: Message, key: str) -> int | None:
-    return None if message.get(key) is None else number(message, key)
+    value = message.get(key)
+    return value if value is None or type(value) is int else number(message, key)
 
 
 def times(message: Message, key: str) -> dict[str, int]:
