@@ -10,7 +10,6 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import anabranch as ab
 from anabranch.bench.processes import free_ports
@@ -62,11 +61,11 @@ class Processes:
         with suppress(AnabranchError):
             for address in self.addresses.values():
                 with Client(address) as client:
-                    queries: Any = client.status()["queries"]
-                (sources,) = (query["sources"] for query in queries.values())
+                    queries = client.status().queries
+                (sources,) = (query.sources for query in queries.values())
                 if "events" not in sources:  # it answers before its query has been opened
                     return False
-                if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
+                if sources["events"].lanes[self._origin].shared.state == "beginning":
                     return False
             return True
         return False

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -31,6 +31,7 @@ from anabranch.node.spark_host import SparkHost
 from anabranch.query.boxes import Source
 from anabranch.query.connectors import FileFeed, GeneratorFeed, NexmarkFeed, SparkFeed
 from anabranch.query.specs import feed_to_plain, kind_name
+from anabranch.runtime.status import FeedState, FeedStatus
 
 _log: Final = logging.getLogger("anabranch.feed")
 
@@ -42,7 +43,7 @@ class FeedRunner(Protocol):
 
     def stop(self, deadline: float) -> None: ...
 
-    def statistics(self) -> dict[str, Any]: ...
+    def statistics(self) -> FeedStatus: ...
 
 
 class RowFeedRunner:
@@ -68,20 +69,20 @@ class RowFeedRunner:
         if self._thread.is_alive():
             self._thread.join(max(0.0, deadline - time.monotonic()))
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> FeedStatus:
         pushing = self._pushing
         waits_for = pushing.waits_for if pushing is not None else None
         error = self._error or waits_for
-        return {
-            "kind": kind_name(self._entry.source.feed) if self._entry.source.feed else "",
-            "state": self._state(waiting=waits_for is not None),
-            "rows": pushing.rows if pushing is not None else 0,
-            "position": self._feed.position(),
-            "lag_us": 0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
-            "error": str(error) if error is not None else None,
-        }
+        return FeedStatus(
+            kind=kind_name(self._entry.source.feed) if self._entry.source.feed else "",
+            state=self._state(waiting=waits_for is not None),
+            rows=pushing.rows if pushing is not None else 0,
+            position=self._feed.position(),
+            lag_us=0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
+            error=str(error) if error is not None else None,
+        )
 
-    def _state(self, *, waiting: bool) -> str:
+    def _state(self, *, waiting: bool) -> FeedState:
         if self._error is not None:
             return "failed"
         if self._finished:
@@ -174,7 +175,7 @@ class Feeding:
         for runner in self._runners.values():
             runner.stop(deadline)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, FeedStatus]:
         return {name: runner.statistics() for name, runner in self._runners.items()}
 
 
