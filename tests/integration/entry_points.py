@@ -129,13 +129,15 @@ class EntryPoints:
         return all(each == shown[0] for each in shown)
 
 
-def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> AssignedQuery:
-    """What one of several entry points does, which runs nothing else. A feed runs at the first of them."""
+def entry_part(query: Diagram, name: str, addresses: Mapping[str, str], fed: tuple[str, ...] = ()) -> AssignedQuery:
+    """What one of several entry points does, which runs nothing else. A feed runs at the first of them, or at one of
+    those that are named."""
     return assigned(
         query,
         name,
         entries=["events"],
-        feeds=["events"] if name == min(addresses) else [],
+        feeds=["events"] if name in (fed or min(addresses)) else [],
+        feed_hosts=fed,
         readers={"events": ("reader",)},
         peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
     )

@@ -16,6 +16,7 @@ CODES: Final = {
     "address-taken": "two nodes with the same address",
     "bad-address": "an address that no node can have",
     "bad-fault": "a step of a fault script that says no fault, or too much or too little for one",
+    "bad-feed": "a feed that cannot run on several nodes, or that the source does not have",
     "bad-link": "a link that is none, or whose properties contradict each other",
     "bad-mode": "a mode that there is not, or not yet",
     "bad-name": "a name with characters that names cannot have",

@@ -128,11 +128,11 @@ class HostedQuery:
         part, settings = self.part, self._settings
         self._entries: dict[str, EntryPoint] = {}
         self._stopping = threading.Event()
-        self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._neighbours = self._services.neighbours.about(part.query)
+        self._feeding = Feeding(part, self._neighbours, self._stopping)
         self.peers = Peers(part, self._neighbours)
         self._inlets = Inlets(
             part,

@@ -217,6 +217,7 @@ class SparkFeedRunner:
         return FeedStatus(
             kind="spark",
             state=state,
+            speaks=not self._failed,
             rows=intake.rows if intake else 0,
             position=f"batch {intake.last_batch}" if intake and intake.last_batch >= 0 else "the beginning",
             lag_us=0,

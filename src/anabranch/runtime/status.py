@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 
-FeedState = Literal["running", "waiting", "restarting", "finished", "failed", "stopped"]
+FeedState = Literal["running", "waiting", "standby", "restarting", "finished", "failed", "stopped"]
 WriterState = Literal["running", "restarting", "failed", "stopped"]
 SparkState = Literal["starting", "running", "restarting", "failed"]
 
@@ -87,7 +87,9 @@ class FeedStatus:
     kind: str
     """generator, file, nexmark, spark"""
     state: FeedState
-    """waiting: the source does not take rows now, and `error` says why"""
+    """waiting: the source does not take rows now, and `error` says why; standby: another node brings the rows"""
+    speaks: bool
+    """whether it brings the rows, or has brought all: other nodes that have the same feed wait for as long"""
     rows: int
     """rows that it brought since the start"""
     position: str

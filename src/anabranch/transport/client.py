@@ -184,8 +184,8 @@ class Client:
 
     # --- node ------------------------------------------------------------------------------------------------------
 
-    def status(self) -> HostStatus:
-        return from_plain(self._act("status", {}))
+    def status(self, within_s: float | None = None) -> HostStatus:
+        return from_plain(self._act("status", {}, within_s))
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         """Hurts, or heals, what the node at this address has opened to another one."""
