@@ -47,6 +47,7 @@ connector: $(STAMP) ## Compile jvm/ into the jar that the package brings to Spar
 docs: $(STAMP) ## Build the site of docs/ into build/site; a broken link fails it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[docs]'
 	@$(BIN)/python scripts/cli_reference.py
+	@$(BIN)/python scripts/status_reference.py
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 

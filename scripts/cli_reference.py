@@ -17,7 +17,6 @@ import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from anabranch.cli.app import app
-from anabranch.model.node_state import NodeState
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli.md"
 
@@ -85,43 +84,14 @@ query |
 | `prepare --json` | `archive` (its path), `made` (false if there was one), `seconds` (null if there was one) |
 
 `subscribe --format jsonl` prints one object per row, and `demo --json FILE` writes its summary to a file. The contents
-of `status`, each by name:
+of `status --json` are in [the status of a node](status.md). Those of `status --deployment`:
 
 | of each | keys |
 |---|---|
-| node | `state`: {states}; `intake`: open, or why it has stopped; \
-`executors`: null without a cluster; `spark`: null if the node needs none, or `state` (starting, running, restarting, \
-failed), `starts` (how often it was started), `error` (how its JVM ended, until it runs again) |
-| query of a node | `state`, as that of a node; `error` (why it cannot continue), `uptime_s`, `tables`, `sources`, \
-`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `writers`, `streams` |
-| table, by name | `rows`, `digest` (of its contents) |
-| source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
-`closed` |
-| feed | `kind`, `state`, `rows`, `position`, `lag_us`, `error` |
-| stage | `replica` (its id: query, stage, node and generation), `state`, \
-`error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
-`running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
-| peer, by node | `state`: there or away; `error` |
-| inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples that it delivered first) |
-| compared, by output and copy | outputs that no node reads, with the copies that this node asks: `compared` (up to \
-which time, by origin), `error` (why it cannot compare now) |
-| alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
-`end`, and `copies`: each with `rows`, `digest`) |
-| determinants, by stream and partner | of [an experiment](deployment.md#experiments): `confirmed` (the last \
-tuple), `kept` (tuples of the partner), `error` |
-| link, by node | `state`: open or cut; `address`, `relay` (where this node connects instead), `delay_us`, \
-`jitter_us`, `rate_bytes_s` (null without one), `connections`, `bytes_there`, `bytes_back`, `bytes_held` (in flight) |
-| writer, by output | `kind`, `state`, `rows`, `position` (the last id written), `lag_rows`, `error` |
-| stream | `kind`, `incarnation`, `rows`, `bytes`, `first_id`, `last_id`, `rows_in`, \
-`readers` (each with `seq`, `lag_rows`), `cut_off` (readers that fell too far behind) |
-
-And `status --deployment`:
-
-| of each | keys |
-|---|---|
-| node of a deployment | `state`: as above, or unreachable; where `anabranch up` runs it also paused, killed, ended; \
-`address`, `site`, `queries` (each with `enters`: sources, `runs`: fragments, `writes`: outputs), `others` (queries \
-that it runs and the file does not have), `uptime_s`, `rows_in`, `alarms`, `error` |
+| node of a deployment | `state`: that of [the node](status.md), or unreachable; where `anabranch up` runs \
+it also paused, killed, ended; `address`, `site`, `queries` (each with `enters`: sources, `runs`: fragments, \
+`writes`: outputs), `others` (queries that it runs and the file does not have), `uptime_s`, `rows_in`, `alarms`, \
+`error` |
 | query | `mode`, `fragments`, `streams`, `lanes` |
 | lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest \
 ahead |
@@ -133,10 +103,7 @@ answer |
 
 
 def page() -> str:
-    states = ", ".join(f"{state} ({state.meaning})" for state in NodeState)
-    return HEAD.replace("{states}", states) + "".join(
-        _section(name, function) for name, function in commands(app, "anabranch")
-    )
+    return HEAD + "".join(_section(name, function) for name, function in commands(app, "anabranch"))
 
 
 def commands(program: typer.Typer, name: str) -> Iterator[tuple[str, Callable[..., Any]]]:

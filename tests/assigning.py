@@ -13,6 +13,9 @@ from anabranch.query.graph import stages as all_stages
 
 Addresses = Mapping[str, str]
 
+TAKEOVER_US = 2_000_000
+"""As short as tests can wait for, and longer than an answer takes."""
+
 
 def assigned(
     diagram: Diagram,
@@ -21,6 +24,7 @@ def assigned(
     stages: Collection[str] = (),
     entries: Collection[str] = (),
     feeds: Collection[str] = (),
+    feed_hosts: Sequence[str] = (),
     writes: Collection[str] = (),
     peers: Mapping[str, Addresses] | None = None,
     upstream: Mapping[str, Addresses] | None = None,
@@ -31,7 +35,7 @@ def assigned(
     technique: Technique = Technique.RACE,
 ) -> AssignedQuery:
     """``upstream`` are the streams that come from elsewhere, with those that have them. What is read and is not there
-    is made on the host itself."""
+    is made on the host itself. ``feed_hosts`` are all that have the same feeds, if there are several."""
     upstream, peers, compared = upstream or {}, peers or {}, compared or {}
     named = [*upstream.values(), *peers.values(), *compared.values(), siblings or {}, shares_tables or {}]
     return AssignedQuery(
@@ -48,7 +52,13 @@ def assigned(
                 if stage.name in stages
             ),
             entries=tuple(
-                AssignedEntry(source=source, peers=tuple(peers.get(source, ())), feeds=source in feeds)
+                AssignedEntry(
+                    source=source,
+                    peers=tuple(peers.get(source, ())),
+                    feeds=source in feeds,
+                    feed_hosts=tuple(feed_hosts) if source in feeds else (),
+                    takeover_us=TAKEOVER_US,
+                )
                 for source in entries
             ),
             writers=tuple(AssignedWriter(output=output, made_on=(host,)) for output in writes),

@@ -216,7 +216,7 @@ def _play(node: Node, script: list[Push], random: Random, settles: float) -> Non
 def _settle(node: Node) -> None:
     settled = node.wait_caught_up(HANG_S)
     if not settled:
-        raise AssertionError(f"the node does not catch up: {node.failure() or node.statistics()['stages']}")
+        raise AssertionError(f"the node does not catch up: {node.failure() or node.statistics().stages}")
 
 
 def _keep_everything(node: Node) -> None:

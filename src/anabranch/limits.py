@@ -263,6 +263,10 @@ half as much longer, by chance, so that two do not ask at once."""
 LOOK_S: Final = 1.0
 """How often an entry point looks after its lanes when nothing is due."""
 
+FEED_TAKEOVER_US: Final = 5_000_000
+"""How long a node with a feed may be gone before another one that has the same feed goes on with it. It takes less to
+find another leader for the lane, so a feed does not move because of that."""
+
 SOONEST_S: Final = 0.01
 """How soon it looks again, at most, when something is due that it could not do."""
 

@@ -164,7 +164,7 @@ class Backlog:
 
     def _drained(self) -> bool:
         status = self.node.status()
-        return status is not None and all(stage["caught_up"] for stage in status["stages"].values())
+        return status is not None and all(stage.caught_up for stage in status.only_query.stages.values())
 
 
 def _batch(first: int, count: int) -> pa.RecordBatch:

@@ -19,10 +19,11 @@ from itertools import combinations, islice
 from pathlib import Path
 from statistics import median
 
-from anabranch.deploy.looking import Looker
+from anabranch.deploy.looking import Found, Looker
 from anabranch.deploy.sessions import members
 from anabranch.deploy.supervisor import Supervisor
 from anabranch.model.names import late_stream
+from anabranch.runtime.status import HostStatus, to_plain
 from tests.chaos.checkers import Entry, rows_of
 from tests.chaos.clients import Follower, Pusher, is_closed, read_stream, recorded, running
 from tests.chaos.comparing import problems_against, problems_of_log, problems_of_stream
@@ -206,8 +207,8 @@ class DeploymentRun:
         to_the_end = dict.fromkeys(self._query.origins[self.output], "closed")
         for one, other in combinations(sorted(self._query.copies[self.output]), 2):
             said = hurting.found.get(one)
-            copies = said["compared"].get(self.output, {}) if isinstance(said, dict) else {}
-            if copies.get(other, {}).get("compared") != to_the_end:
+            copies = said.only_query.compared.get(self.output, {}) if isinstance(said, HostStatus) else {}
+            if other not in copies or copies[other].compared != to_the_end:
                 return False
         return True
 
@@ -238,7 +239,7 @@ class DeploymentRun:
             self._progress, self._progress_s = progress, time.monotonic()
         elif time.monotonic() > self._progress_s + HANG_S:
             said = self._nodes.file.with_name("status.json")
-            said.write_text(json.dumps(hurting.found, default=str, indent=1))
+            said.write_text(json.dumps(_plain(hurting.found), indent=1))
             places = ", ".join(f"{each.lane.origin} at {len(each.pushed)}" for each in self._pushers)
             raise HarnessError(
                 f"for {HANG_S:.0f} s nothing went on while it was waited that {waits_for}; producers: {places}; "
@@ -247,3 +248,7 @@ class DeploymentRun:
 
     def _addresses(self, nodes: Sequence[str]) -> list[str]:
         return [str(self._plan.nodes[node].address) for node in nodes]
+
+
+def _plain(found: Found) -> dict[str, object]:
+    return {name: to_plain(said) if isinstance(said, HostStatus) else str(said) for name, said in found.items()}

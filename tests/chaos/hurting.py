@@ -15,6 +15,7 @@ from anabranch.deploy.link_faults import fault_links, unheard
 from anabranch.deploy.looking import Found, Looker
 from anabranch.deploy.supervisor import Supervisor
 from anabranch.model.links import Heal, LinkFault
+from anabranch.runtime.status import HostStatus
 from tests.chaos.fault_plan import Fault, Layout
 from tests.chaos.health import why_not_back
 
@@ -151,10 +152,10 @@ class Hurting:
 
     def _note(self, found: Found) -> None:
         for node, said in found.items():
-            if isinstance(said, dict):
-                for query in said["queries"].values():
-                    self.alarms |= {f"{node}, {stream}": facts for stream, facts in query["alarms"].items()}
-                    self.batch_ms |= {f"{node} {name}": stage["batch_ms"] for name, stage in query["stages"].items()}
+            if isinstance(said, HostStatus):
+                for query in said.queries.values():
+                    self.alarms |= {f"{node}, {stream}": facts for stream, facts in query.alarms.items()}
+                    self.batch_ms |= {f"{node} {name}": stage.batch_ms for name, stage in query.stages.items()}
 
 
 def _back(wound: Wound, took_s: float) -> str:

@@ -79,7 +79,7 @@ class Sleepers:
         found: Places = {}
         for client in self._clients.values():
             for lane, shared in _lanes(client).items():
-                found[lane] = max(found.get(lane, 0), int(shared["released"]))
+                found[lane] = max(found.get(lane, 0), shared.released)
         return found
 
     def wait_progress(self, since: Places, began_s: float) -> dict[str, float | None]:
@@ -127,14 +127,15 @@ def play_round(sleepers: Sleepers, seed: int, *, pauses: int, report: Callable[[
 
 def _lanes(client: Client) -> dict[str, Any]:
     try:
-        queries: Any = client.status()["queries"]
+        queries = client.status().queries
     except AnabranchError:
         return {}
     return {
-        lane: facts["shared"]
+        lane: facts.shared
         for query in queries.values()
-        for source in query["sources"].values()
-        for lane, facts in source["lanes"].items()
+        for source in query.sources.values()
+        for lane, facts in source.lanes.items()
+        if facts.shared is not None
     }
 
 

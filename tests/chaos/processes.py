@@ -13,12 +13,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 import anabranch as ab
 from anabranch.engine.session import JAVA_OPTIONS
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.client import Client
 from tests.waiting import HANG_S
 
@@ -42,12 +42,6 @@ def java_options(more: str = QUICK_START) -> str:
 
 class HarnessError(Exception):
     """The run could not be carried through: a node did not come up, a failpoint was not reached."""
-
-
-def flat(status: dict[str, Any]) -> dict[str, Any]:
-    """What a node with one query says of itself and of the query, together."""
-    (query,) = status["queries"].values()
-    return {**query, **status}
 
 
 class NodeProcess:
@@ -119,11 +113,11 @@ class NodeProcess:
         except psutil.NoSuchProcess:
             return False
 
-    def status(self) -> dict[str, Any] | None:
+    def status(self) -> HostStatus | None:
         """What ``anabranch status`` says, or None while nobody answers."""
         with Client(self.address) as client:
             try:
-                return flat(client.status())
+                return client.status()
             except ab.NodeUnreachable:
                 return None
 
@@ -136,7 +130,7 @@ class NodeProcess:
 
     def wait_running(self) -> float:
         """Until every stage runs; seconds since its start."""
-        self.wait(lambda: (self.status() or {}).get("state") == "running", "runs all stages")
+        self.wait(lambda: _runs(self.status()), "runs all stages")
         return time.monotonic() - self.started
 
     def wait_stopped(self) -> None:
@@ -164,11 +158,16 @@ class NodeProcess:
         return self.log.read_bytes()[-size:].decode(errors="replace")
 
 
-def caught_up(status: dict[str, Any] | None) -> bool:
-    if status is None or status["state"] != "running":
+def _runs(status: HostStatus | None) -> bool:
+    return status is not None and status.state == "running"
+
+
+def caught_up(status: HostStatus | None) -> bool:
+    if status is None or status.state != "running":
         return False
-    closed = all(lane["closed"] for source in status["sources"].values() for lane in source["lanes"].values())
-    return closed and all(stage["caught_up"] for stage in status["stages"].values())
+    query = status.only_query
+    closed = all(lane.closed for source in query.sources.values() for lane in source.lanes.values())
+    return closed and all(stage.caught_up for stage in query.stages.values())
 
 
 def kill_session(leader: subprocess.Popen[bytes]) -> int:

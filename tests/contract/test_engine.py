@@ -206,7 +206,7 @@ class OnSpark(Running):
     def settle(self) -> None:
         """Also when what failed was in the log already: nothing is missing there, and still it runs again."""
         wait_for(lambda: self._fails is None and self.failed < len(self.tries) - 1)
-        assert self._node.wait_caught_up(HANG_S), self._node.statistics()["stages"]
+        assert self._node.wait_caught_up(HANG_S), self._node.statistics().stages
 
     def results(self) -> list[tuple[str, int]]:
         log = self._node.hosted.streams.logs["totals"][1]

@@ -16,6 +16,7 @@ from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
+from anabranch.runtime.status import SharedLaneStatus
 from tests.assigning import assigned
 from tests.waiting import wait_for
 
@@ -99,12 +100,14 @@ class EntryPoints:
             served.acknowledged(ReaderAcknowledged(reader="replica:reader", life="1", position=end))
             served.trim(full=False)
 
-    def lane(self, name: str, origin: str = "events/p") -> Mapping[str, object]:
-        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"]
-        return lanes[origin]["shared"]
+    def lane(self, name: str, origin: str = "events/p") -> SharedLaneStatus:
+        lanes = self.nodes[name].statistics().sources["events"].lanes
+        shared = lanes[origin].shared
+        assert shared is not None
+        return shared
 
     def leaders(self, origin: str = "events/p") -> list[str]:
-        return [name for name in self.nodes if self.lane(name, origin)["state"] == "leads"]
+        return [name for name in self.nodes if self.lane(name, origin).state == "leads"]
 
     def leader(self, origin: str = "events/p") -> str:
         """The one that all know. Where processes get little time they may be about to choose another."""
@@ -114,11 +117,11 @@ class EntryPoints:
     def follow_one(self, origin: str = "events/p") -> bool:
         """Whether all that run know the same leader."""
         leaders = self.leaders(origin)
-        return len(leaders) == 1 and all(self.lane(name, origin)["leader"] == leaders[0] for name in self.nodes)
+        return len(leaders) == 1 and all(self.lane(name, origin).leader == leaders[0] for name in self.nodes)
 
     def _is_beginning(self, name: str) -> bool:
-        lanes = self.nodes[name].statistics()["sources"]["events"]["lanes"].values()
-        return any(lane.get("shared", {}).get("state") == "beginning" for lane in lanes)
+        lanes = self.nodes[name].statistics().sources["events"].lanes.values()
+        return any(lane.shared is not None and lane.shared.state == "beginning" for lane in lanes)
 
     def agree(self) -> bool:
         """Whether all that run show the same."""
@@ -126,13 +129,15 @@ class EntryPoints:
         return all(each == shown[0] for each in shown)
 
 
-def entry_part(query: Diagram, name: str, addresses: Mapping[str, str]) -> AssignedQuery:
-    """What one of several entry points does, which runs nothing else. A feed runs at the first of them."""
+def entry_part(query: Diagram, name: str, addresses: Mapping[str, str], fed: tuple[str, ...] = ()) -> AssignedQuery:
+    """What one of several entry points does, which runs nothing else. A feed runs at the first of them, or at one of
+    those that are named."""
     return assigned(
         query,
         name,
         entries=["events"],
-        feeds=["events"] if name == min(addresses) else [],
+        feeds=["events"] if name in (fed or min(addresses)) else [],
+        feed_hosts=fed,
         readers={"events": ("reader",)},
         peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
     )

@@ -24,6 +24,7 @@ from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.model.times import CLOSED_US
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
+from anabranch.runtime.status import HostStatus
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.chaos.processes import QUICK_START, NodeProcess, kill_session, session_tree
@@ -156,10 +157,10 @@ class Pusher:
             self._connection.client.close_lane(source)
 
 
-def status(node: NodeProcess) -> dict[str, Any]:
+def status(node: NodeProcess) -> HostStatus:
     found = node.status()
     assert found is not None
-    assert found["state"] == "running"
+    assert found.state == "running"
     return found
 
 
@@ -172,7 +173,7 @@ def test_a_worker_dies_and_another_comes(tmp_path: Path) -> None:
             first = cluster.add_worker()
             node.wait_running()
             pusher.push_to(ROWS // 3)
-            node.wait(lambda: status(node)["stages"]["pairs"]["rows_out"] > 0, "joins")
+            node.wait(lambda: status(node).only_query.stages["pairs"].rows_out > 0, "joins")
             pusher.push_to(ROWS // 2)
             commands = first.commands()
             assert any("CoarseGrainedExecutorBackend" in command for command in commands), commands
@@ -181,9 +182,9 @@ def test_a_worker_dies_and_another_comes(tmp_path: Path) -> None:
             pusher.push_to(ROWS * 2 // 3)
             time.sleep(2)  # nobody is there to compute
             found = status(node)
-            assert found["executors"] == 0
-            assert [stage["error"] for stage in found["stages"].values()] == [None, None]
-            assert found["stages"]["pairs"]["inputs"]["left"]["lag_rows"] > 0
+            assert found.executors == 0
+            assert [stage.error for stage in found.only_query.stages.values()] == [None, None]
+            assert found.only_query.stages["pairs"].inputs["left"].lag_rows > 0
             cluster.add_worker()
             pusher.push_to(ROWS)
             pusher.close()
@@ -200,12 +201,12 @@ def test_the_jvm_of_the_node_dies(tmp_path: Path) -> None:
         with ab.connect(node.address) as connection:
             pusher = Pusher(connection)
             pusher.push_to(ROWS // 2)
-            node.wait(lambda: status(node)["stages"]["pairs"]["rows_out"] > 0, "joins")
+            node.wait(lambda: status(node).only_query.stages["pairs"].rows_out > 0, "joins")
             node.kill_jvm()
             pusher.push_to(ROWS)
             pusher.close()
             node.wait_caught_up()
-        assert status(node)["spark"]["starts"] == 2
+        assert status(node).spark.starts == 2
         expect_results(node)
 
 

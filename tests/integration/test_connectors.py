@@ -22,12 +22,12 @@ pytestmark = pytest.mark.spark
 
 def shown(node: Node) -> object:
     statistics = node.statistics()
-    return statistics["feeds"], statistics["writers"], node.failure()
+    return statistics.feeds, statistics.writers, node.failure()
 
 
 def caught_up(node: Node, rows: int) -> bool:
-    writers = [facts for writers in node.statistics()["writers"].values() for facts in writers.values()]
-    return all(facts["position"] == rows for facts in writers)
+    writers = [facts for writers in node.statistics().writers.values() for facts in writers.values()]
+    return all(facts.position == rows for facts in writers)
 
 
 def test_generated_rows_reach_files_and_a_database_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,5 +136,5 @@ def test_files_that_spark_follows_are_fed_once(tmp_path: Path) -> None:
         )
         ticked = [row["x"] for row in written("c")]
         assert sorted(ticked) == list(range(len(ticked)))
-        feeds = node.statistics()["feeds"]
-        assert {name: facts["state"] for name, facts in feeds.items()} == dict.fromkeys(feeds, "running")
+        feeds = node.statistics().feeds
+        assert {name: facts.state for name, facts in feeds.items()} == dict.fromkeys(feeds, "running")

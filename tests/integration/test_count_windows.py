@@ -87,9 +87,9 @@ def test_a_row_that_cannot_be_computed_names_its_box(tmp_path: Path, monkeypatch
         connection.push("first", [{"x": 0}])
         connection.push("second", [{"x": 11}])  # ten by eleven is nothing
         wait_for(lambda: len(node.failed_stages()) == 2)
-        stages = node.statistics()["stages"]
-        assert "in box tens_first at `10 div x`: [DIVIDE_BY_ZERO]" in str(stages["tens_first"]["error"])
-        assert "in box behind_second at `1 / x`: [DIVIDE_BY_ZERO]" in str(stages["tens_second"]["error"])
+        stages = node.statistics().stages
+        assert "in box tens_first at `10 div x`: [DIVIDE_BY_ZERO]" in str(stages["tens_first"].error)
+        assert "in box behind_second at `1 / x`: [DIVIDE_BY_ZERO]" in str(stages["tens_second"].error)
 
 
 @pytest.mark.long

@@ -7,12 +7,12 @@ import json
 import random
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 from anabranch.bench.processes import free_ports
+from anabranch.runtime.status import HostStatus
 from tests.chaos.comparing import problems_against, problems_within
 from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
 from tests.chaos.processes import NodeProcess, caught_up
@@ -153,8 +153,9 @@ def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tm
     assert [row["_id"] for row in found] == list(range(1, len(windows) + 1))
 
 
-def all_written(status: dict[str, Any] | None) -> bool:
+def all_written(status: HostStatus | None) -> bool:
     if not caught_up(status) or status is None:
         return False
-    ends = {name: stream["last_id"] for name, stream in status["streams"].items()}
-    return all(facts["position"] == ends[name] for name, all_ in status["writers"].items() for facts in all_.values())
+    query = status.only_query
+    ends = {name: stream.last_id for name, stream in query.streams.items()}
+    return all(writer.position == ends[name] for name, all_ in query.writers.items() for writer in all_.values())

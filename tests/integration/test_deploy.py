@@ -45,7 +45,7 @@ def node(file: Path, name: str) -> Iterator[subprocess.Popen[str]]:
 
 def state(client: Client) -> object:
     try:
-        return client.status()["state"]
+        return client.status().state
     except NodeUnreachable:
         return None
 

@@ -145,8 +145,8 @@ def test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path: Path
         with Client(points.address(leader)) as client, pytest.raises(NodeUnreachable, match="No majority"):
             client.push(one_row(session, first=2, x=1))
         assert points.values(leader) == [0]
-        assert points.lane(leader)["held"] == 3  # a session and two rows
-        assert points.lane(leader)["released"] == 2
+        assert points.lane(leader).held == 3  # a session and two rows
+        assert points.lane(leader).released == 2
         points.start(*[name for name in points.names if name != leader])
         wait_for(lambda: points.agree() and points.values(leader) == [0, 1])  # it was held, and is known again
         with producing(points, leader) as producer:
@@ -185,7 +185,7 @@ def test_who_lost_its_disk_learns_and_counts_again(tmp_path: Path) -> None:
             points.lose_disk("c")
             push(producer, 1_000)
             points.start("c")
-            wait_for(lambda: points.lane("c")["state"] == "follows")
+            wait_for(lambda: points.lane("c").state == "follows")
             wait_for(points.agree)
             points.stop("a")  # b and c are a majority now
             push(producer, 1_001)
@@ -200,12 +200,12 @@ def test_what_all_have_and_readers_have_read_is_forgotten(tmp_path: Path) -> Non
         with producing(points) as producer:
             for value in range(2 * TRIM_ENTRIES):
                 push(producer, value)
-            assert points.lane("a")["kept"] > 2 * TRIM_ENTRIES
+            assert points.lane("a").kept > 2 * TRIM_ENTRIES
             wait_for(points.agree)
             points.read_all()
             push(producer, 1_000)
             push(producer, 1_001)
-            wait_for(lambda: all(points.lane(name)["kept"] < TRIM_ENTRIES for name in points.names))
+            wait_for(lambda: all(points.lane(name).kept < TRIM_ENTRIES for name in points.names))
             points.stop("a", "b", "c")
             points.start()
             assert producer.push([{"x": 1_002}]).rows == 1
@@ -225,10 +225,10 @@ def test_who_lost_its_disk_waits_for_those_who_know(tmp_path: Path) -> None:
         points.lose_disk("b")
         points.start("b", "c")
         with Client(points.address("c")) as client:
-            wait_for(lambda: points.nodes["b"].statistics()["peers"]["c"]["state"] == "there")
+            wait_for(lambda: points.nodes["b"].statistics().peers["c"].state == "there")
             with pytest.raises(NotLeading):
                 client.register("events", "p")
-        assert points.lane("b")["state"] == "beginning"
+        assert points.lane("b").state == "beginning"
         points.start("a")
         wait_for(lambda: points.agree() and points.values("b") == [0, 1])
 
@@ -236,13 +236,13 @@ def test_who_lost_its_disk_waits_for_those_who_know(tmp_path: Path) -> None:
 def test_a_crash_at_the_very_beginning_is_no_lost_disk(tmp_path: Path) -> None:
     with entry_points(tmp_path) as points:
         points.start("a", "b")  # c is needed, too
-        wait_for(lambda: points.nodes["a"].statistics()["peers"]["b"]["state"] == "there")
+        wait_for(lambda: points.nodes["a"].statistics().peers["b"].state == "there")
         points.stop("a")
         points.start("a", "c")
         with producing(points) as producer:
             push(producer, 0)
         wait_for(points.agree)
-        assert {points.lane(name)["state"] for name in "abc"} == {"leads", "follows"}
+        assert {points.lane(name).state for name in "abc"} == {"leads", "follows"}
 
 
 def test_two_need_each_other(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_who_lacks_what_the_others_forgot_goes_on_behind_a_hole(
             points.stop("c")
             for value in range(1, 150):
                 push(producer, value)
-            assert points.lane("a")["kept"] < 150
+            assert points.lane("a").kept < 150
             points.start("c")
             push(producer, 150)
             wait_for(lambda: 150 in points.values("c"))

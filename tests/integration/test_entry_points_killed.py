@@ -10,11 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
 
 import anabranch as ab
 from anabranch.bench.processes import free_ports
 from anabranch.errors import AnabranchError
+from anabranch.runtime.status import FeedStatus
 from anabranch.transport.client import Client
 from anabranch.transport.ports import ReadRequest
 from tests.chaos.processes import ROOT
@@ -25,10 +25,12 @@ KILLS = 3
 
 
 class Processes:
-    """``owned`` says that their lane is one of plain clients, not of a named producer."""
+    """``owned`` says that their lane is one of plain clients, not of a named producer; ``fed`` are those that have a
+    feed of the source."""
 
-    def __init__(self, directory: Path, *, owned: bool = False) -> None:
+    def __init__(self, directory: Path, *, owned: bool = False, fed: str = "") -> None:
         self._directory = directory
+        self._fed = [f"fed={fed}"] if fed else []
         self._producers = "" if owned else "p"
         self._origin = "events/0" if owned else "events/p"
         self._ports = dict(zip(NAMES, free_ports(len(NAMES)), strict=True))
@@ -43,7 +45,7 @@ class Processes:
         command = [sys.executable, "-m", "tests.integration.entry_point_process"]
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
         self._running[name] = subprocess.Popen(
-            [*command, str(self._directory / name), name, self._producers, *ports],
+            [*command, str(self._directory / name), name, self._producers, *ports, *self._fed],
             stdin=subprocess.PIPE,
             env=environment,
             cwd=ROOT,
@@ -57,16 +59,22 @@ class Processes:
         process.kill()
         process.communicate()
 
+    def feed(self, name: str) -> FeedStatus | None:
+        """How its copy of the feed is; None while it does not answer."""
+        with suppress(AnabranchError), Client(self.addresses[name], timeout_s=10) as client:
+            return client.status().only_query.feeds.get("events")
+        return None
+
     def have_begun(self) -> bool:
         """Whether all have heard of each other: before that, none can be spared."""
         with suppress(AnabranchError):
             for address in self.addresses.values():
                 with Client(address) as client:
-                    queries: Any = client.status()["queries"]
-                (sources,) = (query["sources"] for query in queries.values())
+                    queries = client.status().queries
+                (sources,) = (query.sources for query in queries.values())
                 if "events" not in sources:  # it answers before its query has been opened
                     return False
-                if sources["events"]["lanes"][self._origin]["shared"]["state"] == "beginning":
+                if sources["events"].lanes[self._origin].shared.state == "beginning":
                     return False
             return True
         return False
@@ -83,8 +91,8 @@ class Processes:
 
 
 @contextmanager
-def processes(directory: Path, *, owned: bool = False) -> Iterator[Processes]:
-    made = Processes(directory, owned=owned)
+def processes(directory: Path, *, owned: bool = False, fed: str = "") -> Iterator[Processes]:
+    made = Processes(directory, owned=owned, fed=fed)
     try:
         for name in NAMES:
             made.start(name)
@@ -132,3 +140,29 @@ def test_killed_one_after_the_other_they_lose_and_repeat_nothing(tmp_path: Path)
         shown = {name: running.shown(name) for name in NAMES}
     assert [x for _, _, x in shown["a"]] == pushed, f"seed {seed}"
     assert shown["a"] == shown["b"] == shown["c"], f"seed {seed}"
+
+
+def test_a_feed_goes_on_at_another_node_when_its_own_is_killed_and_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    def state(name: str) -> str | None:
+        feed = running.feed(name)
+        return None if feed is None else feed.state
+
+    def grows(name: str) -> None:
+        reached = len(running.shown(name)) + 100
+        wait_for(lambda: len(running.shown(name)) > reached, lambda: {each: running.feed(each) for each in NAMES})
+
+    with processes(tmp_path, fed="ab") as running:
+        wait_for(lambda: (state("a"), state("b"), state("c")) == ("running", "standby", None))
+        grows("c")
+        running.kill("a")
+        wait_for(lambda: state("b") == "running")
+        grows("c")
+        running.start("a")
+        wait_for(lambda: state("a") == "standby")  # nobody goes back home by itself
+        grows("a")
+        running.kill("b")
+        wait_for(lambda: state("a") == "running")
+        grows("c")
+        shown = running.shown("c")
+    assert [x for _, _, x in shown] == list(range(len(shown)))
+    assert [tid for tid, _, _ in shown] == list(range(1, len(shown) + 1))

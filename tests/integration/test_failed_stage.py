@@ -51,12 +51,12 @@ def test_the_other_stages_go_on_and_a_restart_tries_it_again(
 def assert_told(node: Node) -> None:
     assert node.failure() is None
     found = node.statistics()
-    assert found["state"] == "running"
-    assert {name: stage["state"] for name, stage in found["stages"].items()} == {
+    assert found.state == "running"
+    assert {name: stage.state for name, stage in found.stages.items()} == {
         "divisors": "failed",
         "numbers": "running",
     }
-    told = found["stages"]["divisors"]["error"]
+    told = found.stages["divisors"].error
     assert "Stage divisors failed in Spark in box divide at `10 / x`: [DIVIDE_BY_ZERO]" in told
     assert "with it: divided." in told
     assert "try_divide" in told

@@ -122,7 +122,7 @@ def _many_batches(state: Path, count: int) -> None:
             expected += rows
         wait_for(lambda: node.wait_caught_up(HANG_S), seconds=10 * HANG_S)
         assert results(node) == expected
-        assert node.statistics()["stages"]["numbers"]["batches"] >= count
+        assert node.statistics().stages["numbers"].batches >= count
         assert held_bytes(session_of(node)) == 0
 
 
@@ -165,7 +165,7 @@ def test_a_connection_that_is_cut_in_a_batch_costs_a_second_try(state: Path, mon
 
         hurt = Hurt(monkeypatch, cut)
         connection.push("numbers", [{"x": x} for x in range(10)])
-        wait_for(lambda: results(node) == list(range(10)), lambda: node.statistics()["stages"])
+        wait_for(lambda: results(node) == list(range(10)), lambda: node.statistics().stages)
         assert hurt.happened == 1
         assert held_bytes(session_of(node)) == 0
 
@@ -183,7 +183,7 @@ def test_an_error_in_the_middle_of_a_range_reaches_the_user_as_a_sentence(
         monkeypatch.setattr(runner, "_note_failure", lambda error: (told.append(str(error)), note(error)))
         hurt = Hurt(monkeypatch, fail)
         connection.push("numbers", [{"x": x} for x in range(10)])
-        wait_for(lambda: results(node) == list(range(10)), lambda: node.statistics()["stages"])
+        wait_for(lambda: results(node) == list(range(10)), lambda: node.statistics().stages)
         assert hurt.happened == 1
         assert told == ["Stage numbers failed in Spark: The segment is damaged. Restore it from a backup."]
         assert held_bytes(session_of(node)) == 0

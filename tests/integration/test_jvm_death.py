@@ -8,13 +8,13 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
 
 import anabranch as ab
 from anabranch.bench.processes import free_ports
+from anabranch.runtime.status import SparkStatus
 from tests.chaos.processes import NodeProcess
 from tests.waiting import wait_for
 
@@ -51,8 +51,9 @@ def node_at(directory: Path, failpoint: str | None = None) -> Iterator[NodeProce
         node.kill()
 
 
-def spark_of(node: NodeProcess) -> dict[str, Any]:
-    return (node.status() or {}).get("spark") or {}
+def spark_of(node: NodeProcess) -> SparkStatus | None:
+    status = node.status()
+    return None if status is None else status.spark
 
 
 def numbers(connection: ab.Connection, stream: str, column: str) -> list[int]:
@@ -71,8 +72,8 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
         node.kill_jvm()
 
         with ab.connect(node.address) as connection:
-            node.wait(lambda: (node.status() or {})["state"] == "restarting Spark", "says what it is at")
-            told = spark_of(node)["error"]
+            node.wait(lambda: node.status().state == "restarting Spark", "says what it is at")
+            told = spark_of(node).error
             assert "killed by SIGKILL, perhaps because this machine ran out of memory" in told
             assert "spark.driver.memory, which is 2g" in told
             connection.push("pushed", [{"n": 1}, {"n": 2}])  # taken while there is no Spark
@@ -91,7 +92,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
             wait_for(lambda: written(node, tmp_path) == (expected, expected), node.log_tail)
             found = node.status()
             assert found is not None
-            assert (found["spark"]["state"], found["spark"]["starts"], found["spark"]["error"]) == ("running", 3, None)
+            assert (found.spark.state, found.spark.starts, found.spark.error) == ("running", 3, None)
         said = node.log_tail()
         assert "Traceback" not in said, said
         assert "py4j" not in said, said

@@ -68,7 +68,7 @@ def test_a_query_gives_what_the_batch_gives(name: str) -> None:
         query.feed(source.name, events(source.name, every))
     with scratch() as directory:
         with running(query, directory / "state") as node, ab.connect(node.address) as connection:
-            wait_for(lambda: all(each["state"] == "finished" for each in node.statistics()["feeds"].values()))
+            wait_for(lambda: all(each.state == "finished" for each in node.statistics().feeds.values()))
             assert node.wait_caught_up(HANG_S)
             found = output(connection, name)
         shutil.rmtree(directory, ignore_errors=True)

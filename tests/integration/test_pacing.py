@@ -35,8 +35,8 @@ def row(number: int) -> dict[str, Any]:
 
 
 def batches(node: Node) -> int:
-    (stage,) = node.statistics()["stages"].values()
-    return int(stage["batches"])
+    (stage,) = node.statistics().stages.values()
+    return int(stage.batches)
 
 
 def rows_of(connection: ab.Connection, stream: str) -> list[dict[str, Any]]:
@@ -101,7 +101,7 @@ def test_boundaries_reach_the_output_without_a_batch(box: str, tmp_path: Path, m
         assert node.wait_caught_up(HANG_S)
 
         def promised() -> int:
-            return min(node.statistics()["streams"]["out"]["punctuations"].values(), default=0)
+            return min(node.statistics().streams["out"].punctuations.values(), default=0)
 
         before, promises = batches(node), [promised()]
         while len(promises) < 4:

@@ -121,7 +121,7 @@ def results(deployment: Deployment) -> list[Row]:
 
 def compared(node: Node) -> dict[str, dict[str, str]]:
     """By copy and origin, up to when the output that clients read is the same here and there."""
-    return {copy: facts["compared"] for copy, facts in node.statistics()["compared"]["every_second"].items()}
+    return {copy: facts.compared for copy, facts in node.statistics().compared["every_second"].items()}
 
 
 def expected(count: int) -> list[Row]:
@@ -155,9 +155,9 @@ def test_a_replica_that_stops_interrupts_changes_and_repeats_nothing(tmp_path: P
         found = results(deployment)
         assert same_rows(expected(1_800), found) == []
         assert nothing_twice(found) == ids_contiguous(found) == []
-        copies = deployment.nodes["end"].statistics()["inlets"]["box:totals"]
-        assert all(copies[replica]["state"] == "read" for replica in REPLICAS)
-        assert copies["b"]["first"] > 0  # while the other was away
+        copies = deployment.nodes["end"].statistics().inlets["box:totals"]
+        assert all(copies[replica].state == "read" for replica in REPLICAS)
+        assert copies["b"].first > 0  # while the other was away
 
 
 def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ def test_a_replica_that_lost_its_disk_is_rebuilt_while_the_other_goes_on(tmp_pat
         assert same_rows(expected(1_800), found) == []
         assert nothing_twice(found) == ids_contiguous(found) == []
         wait_for(lambda: compared(deployment.nodes["a"]) == {"b": {"totals": "closed"}})
-        assert all(node.statistics()["alarms"] == {} for node in deployment.nodes.values())
+        assert all(node.statistics().alarms == {} for node in deployment.nodes.values())
 
 
 def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(tmp_path: Path) -> None:
@@ -216,14 +216,14 @@ def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(
         with ab.connect(addresses["entry"]) as connection:
             connection.push("events", [{"x": x, "at": START + timedelta(milliseconds=50 * x)} for x in range(1_000)])
             connection.client.close_lane("events")
-        wait_for(lambda: bool(first.statistics()["alarms"]))
-        (alarm,) = first.statistics()["alarms"]["odd"]["latest"]
-        assert (alarm["stream"], alarm["origin"]) == ("odd", "events/0")
+        wait_for(lambda: bool(first.statistics().alarms))
+        (alarm,) = first.statistics().alarms["odd"].latest
+        assert (alarm.stream, alarm.origin) == ("odd", "events/0")
         begin = START + timedelta(seconds=10)  # 333 comes after 16.65 s
-        assert (alarm["start"], alarm["end"]) == tuple(
+        assert (alarm.start, alarm.end) == tuple(
             format_time(int(each.timestamp()) * 1_000_000) for each in (begin, begin + timedelta(seconds=10))
         )
-        assert {copy: facts["rows"] for copy, facts in alarm["copies"].items()} == {"a": 100, "b": 99}
+        assert {copy: facts.rows for copy, facts in alarm.copies.items()} == {"a": 100, "b": 99}
 
 
 @pytest.mark.long
@@ -240,7 +240,7 @@ def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> 
         deployment.start("a")
         wait_for(lambda: "rebuilt" in deployment.said["a"])
         a = deployment.nodes["a"]
-        wait_for(lambda: a.statistics()["state"] == "running")
+        wait_for(lambda: a.statistics().state == "running")
         assert any(
             said.startswith("must be rebuilt: It lacks tuples that no reachable copy") for said in deployment.said["a"]
         )

@@ -140,7 +140,7 @@ def test_a_node_goes_on_after_a_power_failure(tmp_path: Path, images: int) -> No
     for image in taken:
         with running(query(), image, boundary_interval_us=HOUR_US) as node:
             push_all(node, 0)
-            assert node.wait_caught_up(HANG_S), node.failure() or node.statistics()["stages"]
+            assert node.wait_caught_up(HANG_S), node.failure() or node.statistics().stages
             for stream, rows in expected().items():
                 found = rows_of(read_stream(node.address, stream))
                 assert same_rows(rows, found) == []

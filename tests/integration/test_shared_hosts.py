@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from anabranch.deploy.supervisor import Supervisor
 from anabranch.model.times import CLOSED_US
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
+from anabranch.runtime.status import HostStatus
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.spark import QUICK_JVM
@@ -118,12 +118,12 @@ class Deployment:
             found = self.found(name, stream)
             assert same_rows(rows, found) == nothing_twice(found) == ids_contiguous(found) == []
 
-    def status(self, host: str = "work") -> Any:
+    def status(self, host: str = "work") -> HostStatus:
         with ab.connect(self.address[host]) as connection:
             return connection.status()
 
     def states(self, host: str) -> dict[str, str]:
-        return {name: facts["state"] for name, facts in self.status(host)["queries"].items()}
+        return {name: facts.state for name, facts in self.status(host).queries.items()}
 
 
 def _time(at: int) -> datetime:
@@ -149,8 +149,8 @@ def test_queries_with_equal_names_do_not_meet(deployment: Deployment) -> None:
     for name in ("first", "second"):
         deployment.wait_results(name)
     found = deployment.status()
-    assert (found["state"], list(found["queries"])) == ("running", ["first", "second"])
-    replicas = {stage["replica"] for each in found["queries"].values() for stage in each["stages"].values()}
+    assert (found.state, list(found.queries)) == ("running", ["first", "second"])
+    replicas = {stage.replica for each in found.queries.values() for stage in each.stages.values()}
     assert replicas == {f"{name}/{stage}@work#1" for name in ("first", "second") for stage in ("kept", "sums")}
     state = deployment.folder / "state" / "work" / "queries"
     assert sorted(path.name for path in state.iterdir()) == ["first", "second"]
@@ -176,7 +176,7 @@ def test_a_further_query_is_handed_to_hosts_that_run(deployment: Deployment) -> 
     deployment.push("first", 50)
     deployment.wait_results("third")
     deployment.wait_results("first")
-    assert deployment.status()["spark"]["starts"] == 1, "all queries share one Spark"
+    assert deployment.status().spark.starts == 1, "all queries share one Spark"
     assert all(_batches(deployment, name) >= count for name, count in before.items()), "the others ran on"
 
 
@@ -206,17 +206,17 @@ def test_a_stage_that_fails_touches_no_other_query(deployment: Deployment) -> No
         deployment.close(name)
         deployment.wait_results(name, closed=True)
     assert [_errors(deployment, name) for name in ("first", "second")] == [[], []]
-    assert deployment.status()["state"] == "running"
+    assert deployment.status().state == "running"
     wait_for(lambda: deployment.states("work")["third"] == "failed", deployment.status)
     assert deployment.states("work") == {"first": "running", "second": "running", "third": "failed"}
     assert deployment.states("entry") == dict.fromkeys(KEPT, "running")
 
 
 def _errors(deployment: Deployment, name: str) -> list[str]:
-    stages = deployment.status()["queries"][name]["stages"]
-    return [stage["error"] for stage in stages.values() if stage["error"]]
+    stages = deployment.status().queries[name].stages
+    return [stage.error for stage in stages.values() if stage.error]
 
 
 def _batches(deployment: Deployment, name: str) -> int:
-    stages = deployment.status()["queries"][name]["stages"]
-    return sum(stage["batches"] for stage in stages.values())
+    stages = deployment.status().queries[name].stages
+    return sum(stage.batches for stage in stages.values())

@@ -123,7 +123,7 @@ def settle(node: Node) -> None:
     deadline = time.monotonic() + 900
     while not node.wait_caught_up(30):
         assert node.failure() is None
-        assert time.monotonic() < deadline, node.statistics()["stages"]
+        assert time.monotonic() < deadline, node.statistics().stages
     time.sleep(1)  # Spark tells of a batch after it is logged
 
 

@@ -309,21 +309,21 @@ def test_a_full_disk_stops_intake_and_loses_nothing(disk: Disk) -> None:
         told = writer.push_until_refused()
         assert "Intake has stopped" in told.message
         assert "Free space" in told.remedy
-        assert "Intake has stopped" in node.statistics()["intake"]
+        assert "Intake has stopped" in node.host.statistics().intake
         if disk.own:
             ballast.append(disk.fill("more ballast", 256 * MEBIBYTE))
-            wait_for(lambda: any(stage["error"] for stage in node.statistics()["stages"].values()))
+            wait_for(lambda: any(stage.error for stage in node.statistics().stages.values()))
             with pytest.raises(ab.DiskFull):
                 writer.push()
             time.sleep(2)  # it tries again, and the disk is still full
-            assert node.statistics()["state"] == "running"
+            assert node.statistics().state == "running"
         for file in ballast:
             file.unlink()
         wait_for(writer.is_taken, lambda: "there is room and intake has not gone on")
         writer.push()
         connection.client.close_lane("blobs")
-        assert node.wait_caught_up(HANG_S), node.failure() or node.statistics()["stages"]
-        assert node.statistics()["intake"] == "open"
+        assert node.wait_caught_up(HANG_S), node.failure() or node.statistics().stages
+        assert node.host.statistics().intake == "open"
         found = {stream: rows_of(read_stream(node.address, stream)) for stream in ("even", "totals")}
     for stream, rows in expected(writer.accepted).items():
         assert same_rows(rows, found[stream]) == []

@@ -24,14 +24,14 @@ def test_a_server_that_is_killed_amid_writes_has_lost_nothing_and_nothing_twice(
         runner.open()
         runner.start()
         for _ in range(4):
-            written = runner.statistics()["rows"]
+            written = runner.statistics().rows
             bench.append(2_000)
-            wait_for(lambda written=written: runner.statistics()["rows"] > written, runner.statistics)
+            wait_for(lambda written=written: runner.statistics().rows > written, runner.statistics)
             server.kill()
             bench.append(100)
-            wait_for(lambda: runner.statistics()["state"] == "restarting", runner.statistics)
+            wait_for(lambda: runner.statistics().state == "restarting", runner.statistics)
             server.start()
-        wait_for(lambda: runner.statistics()["position"] == bench.log.last_id(), runner.statistics)
+        wait_for(lambda: runner.statistics().position == bench.log.last_id(), runner.statistics)
         bench.stopping.set()
         runner.stop(time.monotonic() + HANG_S)
         count = bench.log.last_id()

@@ -105,7 +105,7 @@ def test_a_replica_with_other_contents_does_not_begin(tmp_path: Path) -> None:
     assert assigned(plan, "c", "paths").shares_tables.keys() == {"b"}
     first = made(plan, "b", tmp_path / "b")
     with first:
-        assert first.statistics()["tables"]["hosts"]["rows"] == 1
+        assert first.statistics().tables["hosts"].rows == 1
         with pytest.raises(ab.StateError, match="The contents of table 'hosts' differ from those on node b"):
             made(plan, "c", tmp_path / "c").start()
         (tmp_path / "own.csv").write_text("site,host\neast,a\n")  # its directory is free again

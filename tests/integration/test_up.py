@@ -10,7 +10,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -83,8 +82,8 @@ class Shell:
 
     def link(self, name: str, other: str) -> str:
         with ab.connect(str(self.plan.nodes[name].address)) as connection:
-            links: dict[str, Any] = connection.status()["links"]  # type: ignore[assignment]
-        return str(links[other]["state"])
+            links = connection.status().links
+        return links[other].state
 
     def even(self) -> list[int]:
         found = rows_of(read_stream(str(self.plan.nodes["c"].address), "even"))

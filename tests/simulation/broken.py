@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from anabranch.core import elections
+from anabranch.core import elections, feed_lease
 from anabranch.core.elections import Elections, Standing, Watch
+from anabranch.core.feed_lease import FeedLease, Turn
 from anabranch.core.horizon import Horizon, Told
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import (
@@ -128,6 +129,22 @@ class Stubborn(Elections):
         return False
 
 
+class Faithful(FeedLease):
+    """Waits for ever for the home of the feed."""
+
+    def may_begin(self, turn: Turn, now_us: int) -> bool:
+        return self.host == self.hosts[0] and super().may_begin(turn, now_us)
+
+
+class Selfish(FeedLease):
+    """Goes on though another copy has registered since."""
+
+    def handle(self, turn: Turn, event: feed_lease.Event) -> tuple[Turn, bool]:
+        if isinstance(event, feed_lease.Replaced):
+            return turn, True
+        return super().handle(turn, event)
+
+
 class Boundless(Horizon):
     """Lets every row enter, however far its lane is ahead."""
 
@@ -195,6 +212,8 @@ BROKEN = {
     "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
     "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),
     "boundaries passed on that show results": Protocol(passing=Blind),
+    "a feed that nobody takes over": Protocol(lease=Faithful),
+    "a feed that two hosts fight for": Protocol(lease=Selfish),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

@@ -29,6 +29,8 @@ NOTICED_BY = {
     "clients forgotten by a new leader": 2,
     "a deep layer that nobody waits for": 1,
     "a horizon that waits for the dead": 6,
+    "a feed that nobody takes over": 3,
+    "a feed that two hosts fight for": 53,
 }
 """Seeds to try first: most of the others do not notice it."""
 
@@ -64,6 +66,7 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.moved for report in reports) > 20
     assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
+    assert sum(report.takeovers for report in reports) > 20
     drawn = [Setting.drawn(seed) for seed in SEEDS]
     assert {setting.first for setting in drawn} == PAIRINGS.keys()
     assert {setting.second for setting in drawn} == SUMMINGS.keys()
@@ -122,6 +125,7 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
     setting = Setting(
         limit=scenario.get("limit"),
         owned=scenario.get("owned", False),
+        standby=scenario.get("standby", False),
         fed=scenario.get("fed", False),
         lane_limit=scenario.get("lane limit", 1_000),
         horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -9,10 +10,17 @@ import pytest
 from anabranch.deploy.parts import assigned_queries
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.errors import NodeUnreachable
-from tests.chaos.health import LAG_ROWS, why_not_back
+from tests.chaos import health
+from tests.chaos.health import LAG_ROWS
 from tests.chaos.planetlab import record, write_deployment
+from tests.statuses import host_status
 
 Said = dict[str, Any]
+
+
+def why_not_back(plan: Plan, found: dict[str, Any], node: str, hurt: Collection[str]) -> str | None:
+    answers = {name: host_status(said) if isinstance(said, dict) else said for name, said in found.items()}
+    return health.why_not_back(plan, answers, node, hurt)
 
 
 @pytest.fixture(scope="module")

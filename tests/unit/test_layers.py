@@ -8,6 +8,7 @@ function or under ``TYPE_CHECKING`` counts like any other: a dependency in types
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ ORDER = (
     ("query",),
     ("columns", "functions"),  # Arrow, so not for core, which is pure
     ("reference", "core"),
+    ("runtime",),  # its types are what engine, storage and transport speak
     ("engine", "storage", "transport", "connectors"),
     ("node",),
     ("deploy",),
@@ -83,6 +85,9 @@ IMPURE = (
     *("signal", "socket", "sqlite3", "ssl", "subprocess", "tempfile", "threading", "time", "uuid"),
 )
 """What ``core`` may not mention: clocks, threads, files, sockets, chance, Spark and Arrow."""
+
+WITHOUT_PORTS = tuple(name for name in IMPURE if name != "pyarrow")
+"""What ``runtime`` may not mention: it has batches in its hands, and reaches the world only through ports."""
 
 
 def allowed_layers() -> dict[str, set[str]]:
@@ -189,6 +194,8 @@ def complaint_about(name: str, layer: str, module: str) -> str | None:
         return None if target in ALLOWED[layer] or is_door else f"but {layer} may not import {target}"
     if layer == "core" and any(is_within(name, impure) for impure in IMPURE):
         return "but core is pure"
+    if layer == "runtime" and any(is_within(name, impure) for impure in WITHOUT_PORTS):
+        return "but runtime reaches the world through ports"
     if any(is_within(name, prefix) for prefix in (*ALSO_IN.get(layer, ()), *ALSO_IN_MODULE.get(module, ()))):
         return None
     for owner, prefixes in ONLY_IN.items():
@@ -212,6 +219,12 @@ def test_every_module_keeps_to_its_layer_and_says_what_it_is() -> None:
         module = ".".join(parts[:-1] if is_package else parts)
         broken += broken_rules(module, path.read_text(encoding="utf-8"), is_package=is_package)
     assert not broken, "\n" + "\n".join(broken)
+
+
+def test_the_page_of_the_architecture_names_every_package() -> None:
+    page = (SRC.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    packages = {path.parent.name for path in (SRC / "anabranch").glob("*/__init__.py")}
+    assert packages == set(re.findall(r"^\| `(\w+)` \|", page, re.MULTILINE))
 
 
 def test_the_sources_were_found() -> None:
@@ -331,6 +344,12 @@ def test_a_power_used_outside_of_its_package_is_caught(module: str, code: str, o
 )
 def test_an_impure_core_is_caught(code: str) -> None:
     assert any(text.endswith("but core is pure") for text in complaints("anabranch.core.lane", code))
+
+
+@pytest.mark.parametrize("code", ["import time", "import threading", "import socket", "import sqlite3"])
+def test_a_runtime_that_reaches_around_its_ports_is_caught(code: str) -> None:
+    assert any(text.endswith("through ports") for text in complaints("anabranch.runtime.replica", code))
+    assert complaints("anabranch.runtime.replica", "import pyarrow as pa\nfrom anabranch.core import lane") == []
 
 
 def test_a_module_without_a_docstring_is_caught() -> None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,6 +28,7 @@ from anabranch.errors import EngineError, NodeUnreachable
 from anabranch.query import yaml_form
 from anabranch.query.boxes import Diagram
 from anabranch.query.text import diagram_to_dict
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.session import Connection, connect
 
 WAIT_S: Final = 300.0
@@ -170,11 +171,11 @@ class FreshNode(FreshSide):
                 os.kill(jvm, signal.SIGCONT)
 
     def _results(self) -> Mapping[str, int]:
-        status: Any = self._status()
-        queries = {} if status is None else status["queries"]
-        return {name: int(log["rows_in"]) for query in queries.values() for name, log in query["streams"].items()}
+        status = self._status()
+        queries = {} if status is None else status.queries
+        return {name: log.rows_in for query in queries.values() for name, log in query.streams.items()}
 
-    def _status(self) -> dict[str, object] | None:
+    def _status(self) -> HostStatus | None:
         assert self._connection is not None
         try:
             return self._connection.status()

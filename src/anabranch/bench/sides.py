@@ -160,8 +160,8 @@ class Ours(Side):
         self._reader.start()
 
     def held_ms(self) -> float:
-        (stage,) = self._running().statistics()["stages"].values()
-        return float(stage["held_ms"])
+        (stage,) = self._running().statistics().stages.values()
+        return float(stage.held_ms)
 
     def _start(self) -> None:
         self._node = Node(self.workload.diagram, self.directory / "state", NodeSettings(conf=self.conf))

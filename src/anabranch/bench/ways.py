@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -301,11 +301,10 @@ class Deployed(Way):
     def statistics(self) -> dict[str, float]:
         """Processor seconds of all nodes, and bytes on all links."""
         cpu_s = sum(cpu_seconds(self.nodes.child(name).session)[ALL] for name in (ENTRY, *self.copies))
-        links: list[dict[str, Any]] = list(self._to_reader.statistics().values())
+        links = list(self._to_reader.statistics().values())
         for name in self.copies:
-            told: Any = self._client(name).status()
-            links += told["links"].values()
-        return {"cpu_s": cpu_s, "bytes": sum(link["bytes_there"] + link["bytes_back"] for link in links)}
+            links += self._client(name).status().links.values()
+        return {"cpu_s": cpu_s, "bytes": sum(link.bytes_there + link.bytes_back for link in links)}
 
     @property
     def nodes(self) -> Supervisor:

@@ -140,6 +140,28 @@ def idle(quick: _QuickIdle = False, json_file: _Json = None) -> None:
 
 
 @bench.command()
+def entry(
+    quick: Annotated[bool, typer.Option("--quick", help="A second each: about a minute, rough.")] = False,
+    json_file: _Json = None,
+) -> None:
+    """Measure pushes to one and to three entry points, beside a plain append of the same bytes with a sync for each.
+
+    Pushes of 1, 100 and 10,000 rows, from 1 and from 20 producers, each of which waits for its answer. Reports rows per
+    second and the time to the answer (median, 95 %). 20 producers with one row a push must get 4 times the answers of
+    one, and large pushes to one entry point half the bytes per second of the plain append. Needs no Spark. A full run
+    takes two to three minutes. Exit code 0 if all bounds hold, 1 if one is missed, 130 after Ctrl-C, 143 after SIGTERM.
+
+    \b
+    Examples:
+      anabranch bench entry --quick
+      anabranch bench entry --json entry.json
+    """
+    from anabranch.bench.entry import FULL, QUICK, EntryBench
+
+    _run("entry", partial(EntryBench, QUICK if quick else FULL), quick, json_file, baseline="plain append")
+
+
+@bench.command()
 def failover(quick: _QuickFailover = False, json_file: _Json = None) -> None:
     """Kill the process that computes: plain Spark and Anabranch `single` restart at once, `race` has a second copy.
 

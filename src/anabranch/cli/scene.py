@@ -108,7 +108,7 @@ class Scene:
     def _draw(self, live: Live) -> None:
         answering = [name for name, state in self._states.items() if state == "running"]
         found = look_over(self._plan, self._looker.ask(answering), self._supervisor.statistics())
-        live.update(overview.nodes_table(found["nodes"], self._notes), refresh=True)
+        live.update(overview.nodes_table(found.nodes, self._notes), refresh=True)
         self._drawn = time.monotonic()
 
     def _say(self, name: str, text: str) -> None:

@@ -222,10 +222,11 @@ def _reader_position(connection: Connection, stream: str, reader: str) -> str | 
         found = connection.client.stream(stream).id
     except AnabranchError:  # it is not there yet; the subscription waits for it
         return None
-    queries: Any = connection.status().get("queries", {})
-    log = queries.get(found.query, {}).get("streams", {}).get(found.stream, {})
-    known = log.get("readers", {}).get(reader)
-    return str(Position(log["incarnation"], log["last_id"] - known["lag_rows"])) if known else None
+    query = connection.status().queries.get(found.query)
+    log = None if query is None else query.streams.get(found.stream)
+    if log is None or reader not in log.readers:
+        return None
+    return str(Position(log.incarnation, log.last_id - log.readers[reader].lag_rows))
 
 
 def _as_soon_as_there(subscribed: Callable[[], Any], connection: Connection | Connections, stream: str) -> Any:
@@ -264,7 +265,7 @@ def _states(connection: Connection | Connections) -> Iterator[str]:
     timeout_s = TIMEOUT_S if len(clients) == 1 else ANSWER_S
     for address in [client.address for client in clients]:
         with suppress(AnabranchError), Client(address, timeout_s=timeout_s) as client:
-            yield str(client.status().get("state"))
+            yield client.status().state
 
 
 def _rows(subscription: Reading, boundaries: bool) -> Iterator[list[Row]]:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 import typer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from anabranch.deploy.plan import Plan
     from anabranch.query.boxes import Diagram, Source
+    from anabranch.runtime.status import HostStatus
 
 _SAMPLES: Final[dict[str, object]] = {
     "boolean": True,
@@ -127,20 +128,18 @@ def _sample(kind: str) -> object:
     return _SAMPLES.get(kind, "1.5" if kind.startswith("decimal") else 1)
 
 
-def running_line(statistics: dict[str, Any], width: int) -> str:
+def running_line(status: HostStatus, width: int) -> str:
     """How it goes, in one line; one that is too long for the terminal ends with a sign that it is."""
-    queries = statistics["queries"]
-    rows_in = sum(source["rows_in"] for query in queries.values() for source in query["sources"].values())
-    stages = [stage for query in queries.values() for stage in query["stages"].values()]
-    lag = sum(facts["lag_rows"] for stage in stages for facts in stage["inputs"].values())
+    queries = status.queries
+    lag = sum(stage.lag_rows for query in queries.values() for stage in query.stages.values())
     outputs = {
-        f"{name}/{stream}" if len(queries) > 1 else stream: log["rows_in"]
+        f"{name}/{stream}" if len(queries) > 1 else stream: log.rows_in
         for name, query in queries.items()
-        for stream, log in query["streams"].items()
-        if log["kind"] == "output"
+        for stream, log in query.streams.items()
+        if log.kind == "output"
     }
     out = ", ".join(f"{name} {rows:,}" for name, rows in outputs.items())
-    note = "" if statistics["intake"] == "open" else "INTAKE STOPPED  "
-    line = f"{note}up {statistics['uptime_s']:,.0f} s  in {rows_in:,} rows  waiting {lag:,}  out: {out}"
+    note = "" if status.intake == "open" else "INTAKE STOPPED  "
+    line = f"{note}up {status.uptime_s:,.0f} s  in {status.rows_in:,} rows  waiting {lag:,}  out: {out}"
     line = line if len(line) <= width else f"{line[: width - 1]}…"
     return painted(note, Tone.bad) + line.removeprefix(note) if note else line

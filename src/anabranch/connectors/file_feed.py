@@ -73,6 +73,7 @@ class FileRows:
 
     def begin(self, number: int, now_us: int) -> None:
         self._taken = number - 1
+        self._piece, self._due, self._base = None, np.zeros(0, dtype=np.int64), None
         self._open()
 
     def take(self, now_us: int) -> Taken:

@@ -70,10 +70,12 @@ class NodeTable(Table):
 
 class EntryTable(Table):
     """The entry points of a source, and where each of its producers, or its feed, is at home: the first of them,
-    unless said."""
+    unless said. A feed may have several nodes, of which one at a time brings rows."""
 
     nodes: Names = ()
     producers: dict[str, str] = Field(default_factory=dict)
+    feed: Names = ()
+    takeover_us: DurationUs | None = Field(default=None, alias="takeover")
 
 
 class QueryTable(Table):

@@ -7,6 +7,7 @@ from typing import Any
 
 from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan
 from anabranch.model.assignment import QueryAssignment
+from anabranch.model.times import format_duration
 from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.connectors import without_password
@@ -51,8 +52,16 @@ def as_data(plan: Plan) -> dict[str, Any]:
 
 def _entrances(query: QueryPlan) -> Iterator[str]:
     for entrance in query.entrances.values():
-        fed = f", fed by {entrance.feed}" if entrance.feed is not None else ""
-        yield f"  source {entrance.source} enters at {', '.join(entrance.nodes)}{fed}"
+        yield f"  source {entrance.source} enters at {', '.join(entrance.nodes)}{_fed(entrance)}"
+
+
+def _fed(entrance: Entrance) -> str:
+    if not entrance.feeds:
+        return ""
+    home, *others = entrance.feeds
+    if not others:
+        return f", fed by {home}"
+    return f", fed by {home}, or by {' or '.join(others)} when it is gone for {format_duration(entrance.takeover_us)}"
 
 
 def _fragments(query: QueryPlan) -> Iterator[list[str]]:
@@ -92,7 +101,14 @@ def _query_data(query: QueryPlan) -> dict[str, Any]:
 
 def _entrance_data(entrance: Entrance) -> dict[str, Any]:
     lanes = {origin: list(nodes) for origin, nodes in entrance.lanes.items()}
-    return {"nodes": list(entrance.nodes), "lanes": lanes, "feed": entrance.feed}
+    home, *others = entrance.feeds or (None,)
+    return {
+        "nodes": list(entrance.nodes),
+        "lanes": lanes,
+        "feed": home,
+        "feed_standby": others,
+        "takeover_us": entrance.takeover_us if others else None,
+    }
 
 
 # --- nodes ---------------------------------------------------------------------------------------------------------
@@ -131,9 +147,12 @@ def _assignment(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
     host = assignment.host
     for sources, peers in _together({each.source: each.peers for each in assignment.entries}):
         yield f"entry point of {sources}" + (f", with {', '.join(peers)}" if peers else "")
-    feeds = [each.source for each in assignment.entries if each.feeds]
+    feeds = [each.source for each in assignment.entries if each.feeds and each.feed_hosts[:1] in ((), (host,))]
     if feeds:
         yield f"runs the feed of {', '.join(feeds)}"
+    waiting = [each.source for each in assignment.entries if each.feeds and each.source not in feeds]
+    if waiting:
+        yield f"goes on with the feed of {', '.join(waiting)} when its node is gone"
     for fragment in query.fragments:
         if host in fragment.nodes:
             others = tuple(other for other in fragment.nodes if other != host)

@@ -16,6 +16,7 @@ CODES: Final = {
     "address-taken": "two nodes with the same address",
     "bad-address": "an address that a node cannot use",
     "bad-fault": "a fault script step without a known fault, or with missing or extra keys",
+    "bad-feed": "a feed that cannot run on several nodes, or that the source does not have",
     "bad-link": "a link that does not connect two nodes, or whose properties contradict each other",
     "bad-mode": "a mode that does not exist, or not yet",
     "bad-name": "a name with characters that names cannot contain",

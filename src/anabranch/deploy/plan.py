@@ -21,7 +21,7 @@ from anabranch.deploy import links
 from anabranch.deploy.addresses import Address, parse_address
 from anabranch.deploy.description import Description, EntryTable, LinkTable, QueryTable, SparkTable
 from anabranch.deploy.flow import Flow, Reading, cuts, flow
-from anabranch.deploy.query_checks import placement
+from anabranch.deploy.query_checks import fed_lane, placement
 from anabranch.deploy.validate import Checked, check_file
 from anabranch.errors import DeploymentError
 from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter, Assignment, QueryAssignment
@@ -57,8 +57,10 @@ class Entrance:
     """The entry points. Each holds all lanes."""
     lanes: Mapping[str, tuple[str, ...]]
     """Per origin, the entry points in the order in which its producer tries them. The first owns an owned lane."""
-    feed: str | None
-    """The node that runs the feed, if the source has one."""
+    feeds: tuple[str, ...] = ()
+    """The nodes that have the feed of the source, the first at home; the others wait until it is gone."""
+    takeover_us: int = limits.FEED_TAKEOVER_US
+    """How long the node that brings rows may be gone before the next one goes on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,15 +205,15 @@ def _boxes(diagram: Diagram, stages: Iterable[Stage]) -> tuple[str, ...]:
 
 
 def _entrance(source: Source, entry: EntryTable) -> Entrance:
+    fed = fed_lane(source)
+    homes = {**entry.producers, **({fed: entry.feed[0]} if fed is not None and entry.feed else {})}
     lanes = {
-        lane_origin(source.name, lane): _beginning(entry.producers.get(lane, entry.nodes[0]), entry.nodes)
+        lane_origin(source.name, lane): _beginning(homes.get(lane, entry.nodes[0]), entry.nodes)
         for lane in source.lanes
     }
-    feed = None
-    if source.feed is not None:
-        lane = source.feed.producer if source.feed.producer in source.producers else source.lanes[0]
-        feed = lanes[lane_origin(source.name, str(lane))][0]
-    return Entrance(source=source.name, nodes=entry.nodes, lanes=lanes, feed=feed)
+    feeds = () if fed is None else entry.feed or lanes[lane_origin(source.name, fed)][:1]
+    takeover_us = limits.FEED_TAKEOVER_US if entry.takeover_us is None else entry.takeover_us
+    return Entrance(source=source.name, nodes=entry.nodes, lanes=lanes, feeds=feeds, takeover_us=takeover_us)
 
 
 def _beginning(first: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
@@ -252,7 +254,13 @@ def _assignment(host: str, query: QueryPlan, readings: list[Reading]) -> QueryAs
         cuts=query.cuts,
         replicas=tuple(_replicas(host, query)),
         entries=tuple(
-            AssignedEntry(source=name, peers=_others(entrance.nodes, host), feeds=entrance.feed == host)
+            AssignedEntry(
+                source=name,
+                peers=_others(entrance.nodes, host),
+                feeds=host in entrance.feeds,
+                feed_hosts=entrance.feeds if host in entrance.feeds and len(entrance.feeds) > 1 else (),
+                takeover_us=entrance.takeover_us,
+            )
             for name, entrance in query.entrances.items()
             if host in entrance.nodes
         ),

@@ -13,12 +13,14 @@ from anabranch.deploy.flow import Flow, Placement, circles, flow
 from anabranch.deploy.mistakes import Report, twice
 from anabranch.errors import ConfigError, QueryError
 from anabranch.model.techniques import COMPARED, Technique
+from anabranch.model.times import SECOND, format_duration
 from anabranch.query import classes
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.files import load
 from anabranch.query.problems import candidates
 
+SOONEST_TAKEOVER_US: Final = SECOND
 SINGLE: Final = "single"
 RACE: Final = "race"
 MODES: Final = (SINGLE, RACE)
@@ -33,6 +35,13 @@ def names_of(query: QueryTable) -> Iterator[str]:
     for entry in query.entry.values():
         yield from entry.nodes
     yield from query.write.values()
+
+
+def fed_lane(source: Source) -> str | None:
+    """The lane that the feed of a source fills; None without a feed."""
+    if source.feed is None:
+        return None
+    return source.feed.producer if source.feed.producer in source.producers else source.lanes[0]
 
 
 def placement(query: QueryTable, diagram: Diagram) -> Placement:
@@ -99,6 +108,7 @@ class _Checking:
         lists: dict[tuple[str, ...], tuple[str, ...]] = {("on",): self._query.on}
         lists |= {("place", box): nodes for box, nodes in self._query.place.items()}
         lists |= {("entry", source): entry.nodes for source, entry in self._query.entry.items()}
+        lists |= {("entry", source, "feed"): entry.feed for source, entry in self._query.entry.items()}
         lists |= {("write", output): (node,) for output, node in self._query.write.items()}
         for keys, nodes in lists.items():
             for node in dict.fromkeys(nodes):
@@ -106,7 +116,8 @@ class _Checking:
                     message = f"There is no node {node!r}."
                     self._note("unknown-node", keys, message, candidates(node, self._nodes))
             for node in twice(nodes):
-                what = "an entry point" if keys[0] == "entry" else "a replica"
+                what = "an entry point" if keys[0] == "entry" and keys[-1] != "feed" else "a replica"
+                what = "a home of the feed" if keys[-1] == "feed" else what
                 message = f"{node} is listed twice: a node can be {what} only once."
                 self._note("node-twice", keys, message, "Name another node, or leave it out.")
 
@@ -192,10 +203,40 @@ class _Checking:
             if home not in entry.nodes:
                 message = f"{home!r} is not an entry point of the source {source.name!r}."
                 self._note("unknown-node", keys, message, candidates(home, entry.nodes))
+        self._check_feed(source, entry)
         if isinstance(source.feed, SparkFeed) and source.feed.lane is None and len(entry.nodes) > 1:
             message = f"The rows of {source.name!r} carry no numbers, so a single node must number them."
             remedy = "Name one entry point, or give the feed a lane and a number."
             self._note("entry-alone", ("entry", source.name), message, remedy)
+
+    def _check_feed(self, source: Source, entry: EntryTable) -> None:
+        keys = ("entry", source.name, "feed")
+        for node in entry.feed:
+            if node not in entry.nodes:
+                message = f"{node!r} is no entry point of the source {source.name!r}, so its feed cannot run there."
+                self._note("unknown-node", keys, message, candidates(node, entry.nodes))
+        fed = fed_lane(source)
+        home = entry.producers.get(fed, "") if fed is not None else ""
+        if entry.feed and fed is None:
+            message = f"The source {source.name!r} has no feed."
+            self._note("bad-feed", keys, message, "Leave the key out, or give the source a feed.")
+        elif entry.feed and home not in ("", entry.feed[0]):
+            message = f"The feed of {source.name!r} begins at {entry.feed[0]}, and its producer {fed!r} at {home}."
+            self._note("bad-feed", keys, message, f"Leave the producer out, or name {home} first.")
+        elif len(entry.feed) > 1 and isinstance(source.feed, SparkFeed):
+            message = f"A feed of Spark keeps its place in a checkpoint of one node: that of {source.name!r}."
+            self._note("bad-feed", keys, message, "Name one node.")
+        elif len(entry.feed) > 1 and not source.producers:
+            message = (
+                f"The source {source.name!r} declares no producer, so two copies of its feed would be two clients."
+            )
+            self._note("bad-feed", keys, message, "Declare a producer for the feed, or name one node.")
+        if entry.takeover_us is not None and len(entry.feed) < 2:
+            message = f"The feed of {source.name!r} has no second node that could take it over."
+            self._note("bad-feed", ("entry", source.name, "takeover"), message, 'Name them: feed = ["a", "b"].')
+        elif entry.takeover_us is not None and entry.takeover_us < SOONEST_TAKEOVER_US:
+            message = f"A feed cannot be taken over after {format_duration(entry.takeover_us)}: answers take as long."
+            self._note("bad-value", ("entry", source.name, "takeover"), message, "Write 1s or more.")
 
     def check_writers(self, diagram: Diagram) -> None:
         writing = {output.name: output for output in diagram.outputs if output.to}

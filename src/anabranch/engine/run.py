@@ -17,7 +17,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -201,8 +200,15 @@ class StageRun:
         cause = root_cause(error)
         return EngineError(f"Stage {stage.name} failed in Spark{where}: {in_short(cause)}", remedy=remedy(cause))
 
-    def statistics(self) -> dict[str, Any]:
-        return {"batches": self._batches, "batch_ms": round(self._batch_ms, 1), "running": self.running}
+    @property
+    def batches(self) -> int:
+        """Batches that were handed over, since the start."""
+        return self._batches
+
+    @property
+    def batch_ms(self) -> float:
+        """How long the last one took."""
+        return self._batch_ms
 
     def hand_over(self, batch_id: int, table: pa.Table, *, lineage: str, dropped: int, took_s: float) -> None:
         """A batch has come, made in so many seconds; returns when the sink has it.

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from anabranch import limits
 from anabranch.model.ids import FIRST_GENERATION, QueryId, ReplicaId
 from anabranch.model.techniques import Technique
 
@@ -35,6 +36,10 @@ class AssignedEntry:
     """Its other entry points."""
     feeds: bool = False
     """Whether the feed of the source runs here."""
+    feed_hosts: tuple[str, ...] = ()
+    """Where several hosts have the feed: all of them, in the order in which they take it over. One brings rows."""
+    takeover_us: int = limits.FEED_TAKEOVER_US
+    """How long none of them may be heard to bring rows before the next one does."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

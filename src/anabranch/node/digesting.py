@@ -13,7 +13,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,7 @@ from anabranch.core.inlet import CopyAnswered, CopyState
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
+from anabranch.runtime.status import AlarmStatus, Difference, DigestStatus
 from anabranch.transport.tuples import STORED_HEADER
 
 _log: Final = logging.getLogger(__name__)
@@ -61,24 +62,16 @@ class Alarms:
                 *(self._stream, alarm.origin, format_time(alarm.start_us), format_time(alarm.end_us), told),
             )
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> AlarmStatus:
         """How many there were, and the latest."""
-        return {
-            "count": self._count,
-            "latest": [
-                {
-                    "stream": self._stream,
-                    "origin": alarm.origin,
-                    "start": format_time(alarm.start_us),
-                    "end": format_time(alarm.end_us),
-                    "copies": {
-                        copy: {"rows": each.rows, "digest": f"{each.total:016x}"}
-                        for copy, each in alarm.digests.items()
-                    },
-                }
-                for alarm in tuple(self._latest)
-            ],
+        return AlarmStatus(count=self._count, latest=tuple(map(self._difference, tuple(self._latest))))
+
+    def _difference(self, alarm: RaiseAlarm) -> Difference:
+        copies = {
+            copy: DigestStatus(rows=each.rows, digest=f"{each.total:016x}") for copy, each in alarm.digests.items()
         }
+        start, end = format_time(alarm.start_us), format_time(alarm.end_us)
+        return Difference(stream=self._stream, origin=alarm.origin, start=start, end=end, copies=copies)
 
 
 class Comparing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from anabranch.model.position import Position
 from anabranch.node.hosted_query import HostedQuery
 from anabranch.node.reading import wire_batches
 from anabranch.node.streams import check_name
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.journals import Control, JournalRequest, MadeBatch, Rows
 from anabranch.transport.letters import AboutLane, Greeting
 from anabranch.transport.ports import (
@@ -93,7 +94,7 @@ class ClientDoors:
         self,
         queries: Queries,
         *,
-        status: Callable[[], dict[str, Any]],
+        status: Callable[[], HostStatus],
         fault: Callable[[str, LinkFault], None],
     ) -> None:
         self._queries: Final = queries
@@ -158,7 +159,7 @@ class ClientDoors:
                 raise ConfigError(f"Source {name!r} has several lanes.", remedy=f"Name one of: {', '.join(lanes)}.")
             entry.close_lane(lanes[0] if lane is None else lane)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> HostStatus:
         return self._status()
 
     def fault_link(self, node: str, fault: LinkFault) -> None:

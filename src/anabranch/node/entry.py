@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pyarrow as pa
 
@@ -36,6 +35,7 @@ from anabranch.errors import ConfigError, DiskFull, NodeUnreachable, Overloaded,
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
 from anabranch.node.arrivals import arrival
 from anabranch.query.boxes import Source
+from anabranch.runtime.status import LaneStatus, SourceStatus
 from anabranch.storage import codec
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -252,19 +252,19 @@ class EntryPoint:
         self._bytes += rows.nbytes
         self._late_rows += int(action.late.sum())
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> SourceStatus:
         """Rows and bytes in since the start, and each lane's number, punctuation and silence."""
         now_us = self._clock()
         lanes = {
-            lane_origin(self.source.name, name): {
-                "next_number": slot.state.next_number,
-                "punctuation_us": slot.lane.punctuation(slot.state),
-                "silent_us": max(0, now_us - slot.state.last_activity_us),
-                "closed": slot.state.closed,
-            }
+            lane_origin(self.source.name, name): LaneStatus(
+                next_number=slot.state.next_number,
+                punctuation_us=slot.lane.punctuation(slot.state),
+                silent_us=max(0, now_us - slot.state.last_activity_us),
+                closed=slot.state.closed,
+            )
             for name, slot in self._slots.items()
         }
-        return {"rows_in": self._rows, "bytes_in": self._bytes, "late_rows": self._late_rows, "lanes": lanes}
+        return SourceStatus(rows_in=self._rows, bytes_in=self._bytes, late_rows=self._late_rows, lanes=lanes)
 
 
 def _key(lane: str) -> str:

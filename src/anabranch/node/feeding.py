@@ -3,6 +3,9 @@
 A feed is a named producer inside of the node. Registration answers which number comes next; from there on it sends
 what it has, waits while the lane has no room, and closes the lane at the end. A row that is refused ends the feed: the
 status says which row it was, and nothing is skipped.
+
+Where other hosts have the same feed, one of them brings rows and the others wait (``core.feed_lease``). A copy that
+waits asks the others for their status.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
 
@@ -23,16 +26,33 @@ from anabranch.connectors.feed import Over, RowFeed, Rows, Wait
 from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
 from anabranch.connectors.nexmark import NexmarkRows
-from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, PushRefused
+from anabranch.core import feed_lease
+from anabranch.core.feed_lease import CopyAsked, FeedLease, Looked, Replaced
+from anabranch.errors import (
+    AnabranchError,
+    ConfigError,
+    DiskFull,
+    InvariantBroken,
+    NodeUnreachable,
+    NotLeading,
+    PushRefused,
+    SessionExpired,
+)
 from anabranch.model.ids import QueryId, StreamId
 from anabranch.node.entry import EntryPoint
+from anabranch.node.neighbours import Neighbours
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
+from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Source
 from anabranch.query.connectors import FileFeed, GeneratorFeed, NexmarkFeed, SparkFeed
 from anabranch.query.specs import feed_to_plain, kind_name
+from anabranch.runtime.status import FeedState, FeedStatus
 
 _log: Final = logging.getLogger("anabranch.feed")
+
+_STUCK: Final = (NodeUnreachable, NotLeading, DiskFull)
+"""Why a feed cannot get rows in here, where it could elsewhere."""
 
 
 class FeedRunner(Protocol):
@@ -42,13 +62,26 @@ class FeedRunner(Protocol):
 
     def stop(self, deadline: float) -> None: ...
 
-    def statistics(self) -> dict[str, Any]: ...
+    def statistics(self) -> FeedStatus: ...
 
 
 class RowFeedRunner:
     """A feed that is asked for rows, and the thread that asks it."""
 
-    def __init__(self, entry: EntryPoint, feed: RowFeed, producer: str, stopping: threading.Event) -> None:
+    def __init__(
+        self,
+        entry: EntryPoint,
+        feed: RowFeed,
+        producer: str,
+        stopping: threading.Event,
+        *,
+        lease: FeedLease,
+        speaks_on: Callable[[str], bool],
+    ) -> None:
+        """``speaks_on`` asks another host whether its copy brings rows."""
+        self._lease = lease
+        self._turn = lease.begin(_monotonic_us())
+        self._speaks_on = speaks_on
         self._entry = entry
         self._feed = feed
         self._producer = producer
@@ -68,25 +101,35 @@ class RowFeedRunner:
         if self._thread.is_alive():
             self._thread.join(max(0.0, deadline - time.monotonic()))
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> FeedStatus:
         pushing = self._pushing
         waits_for = pushing.waits_for if pushing is not None else None
         error = self._error or waits_for
-        return {
-            "kind": kind_name(self._entry.source.feed) if self._entry.source.feed else "",
-            "state": self._state(waiting=waits_for is not None),
-            "rows": pushing.rows if pushing is not None else 0,
-            "position": self._feed.position(),
-            "lag_us": 0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
-            "error": str(error) if error is not None else None,
-        }
+        return FeedStatus(
+            kind=kind_name(self._entry.source.feed) if self._entry.source.feed else "",
+            state=self._state(waiting=waits_for is not None),
+            speaks=self._speaks(waits_for),
+            rows=pushing.rows if pushing is not None else 0,
+            position=self._feed.position(),
+            lag_us=0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
+            error=str(error) if error is not None else None,
+        )
 
-    def _state(self, *, waiting: bool) -> str:
+    def _speaks(self, waits_for: AnabranchError | None) -> bool:
+        """Whether rows come from here. A copy that cannot register, or get rows in, is as good as gone."""
+        has_session = self._turn.speaks and self._pushing is not None
+        return has_session and self._error is None and not isinstance(waits_for, _STUCK)
+
+    def _state(self, *, waiting: bool) -> FeedState:
         if self._error is not None:
             return "failed"
         if self._finished:
             return "finished"
-        return "waiting" if waiting else "running" if self._thread.is_alive() else "stopped"
+        if not self._thread.is_alive():
+            return "stopped"
+        if not self._turn.speaks:
+            return "standby"
+        return "waiting" if waiting else "running"
 
     def _now_us(self) -> int:
         """A clock that nobody sets: a pace does not jump with the time of day."""
@@ -94,7 +137,8 @@ class RowFeedRunner:
 
     def _run(self) -> None:
         try:
-            self._feed_rows()
+            while self._wait_turn() and not self._feed_rows():
+                pass
         except AnabranchError as error:
             self._fail(error)
         except Exception as error:
@@ -105,7 +149,40 @@ class RowFeedRunner:
         if not self._stopping.is_set():
             _log.warning("The feed of source %r has stopped: %s", self._entry.source.name, error)
 
-    def _feed_rows(self) -> None:
+    # --- whose turn it is ------------------------------------------------------------------------------------------
+
+    def _wait_turn(self) -> bool:
+        """Until this copy is the one to bring rows; False if the node is stopping."""
+        while not self._stopping.is_set():
+            for host in self._lease.others:
+                if self._happened(CopyAsked(_monotonic_us(), host, self._speaks_on(host))):
+                    return True
+            if self._happened(Looked(_monotonic_us())):
+                return True
+            self._stopping.wait(self._lease.ask_every_us / 1_000_000)
+        return False
+
+    def _happened(self, event: feed_lease.Event) -> bool:
+        """Whether this copy begins to bring rows."""
+        self._turn, begins = self._lease.handle(self._turn, event)
+        if begins and self._lease.others:
+            _log.info("The feed of source %r runs here now.", self._entry.source.name)
+        return begins
+
+    def _feed_rows(self) -> bool:
+        """Brings rows until all are there, or the node is stopping; False if another copy goes on with them."""
+        try:
+            self._feed_all()
+        except SessionExpired as error:
+            if not self._lease.others:
+                raise
+            _log.info("The feed of source %r waits: %s", self._entry.source.name, error.message)
+            self._pushing = None
+            self._happened(Replaced(_monotonic_us()))
+            return False
+        return True
+
+    def _feed_all(self) -> None:
         self._pushing = pushing = Pushing(self._entry, self._producer, self._stopping)
         if pushing.is_closed():
             self._finished = True
@@ -130,9 +207,11 @@ class RowFeedRunner:
 
 
 class Feeding:
-    """All feeds of a node."""
+    """All feeds that a host has of one query."""
 
-    def __init__(self, stopping: threading.Event) -> None:
+    def __init__(self, part: AssignedQuery, neighbours: Neighbours, stopping: threading.Event) -> None:
+        self._part = part
+        self._neighbours = neighbours
         self._stopping = stopping
         self._entries: Mapping[str, EntryPoint] = {}
         self._runners: dict[str, FeedRunner] = {}
@@ -147,7 +226,28 @@ class Feeding:
                     feed = _row_feed(source, entry.log.spec.schema)
                 except ConfigError as error:
                     raise _told(name, error) from error
-                self._runners[name] = RowFeedRunner(entry, feed, producer_of(source), self._stopping)
+                self._runners[name] = RowFeedRunner(
+                    entry,
+                    feed,
+                    producer_of(source),
+                    self._stopping,
+                    lease=self._lease(name),
+                    speaks_on=lambda host, name=name: self._speaks_on(host, name),  # type: ignore[misc]
+                )
+
+    def _lease(self, source: str) -> FeedLease:
+        (entry,) = (each for each in self._part.assignment.entries if each.source == source)
+        return FeedLease(self._part.host, entry.feed_hosts or (self._part.host,), entry.takeover_us)
+
+    def _speaks_on(self, host: str, source: str) -> bool:
+        """Whether the copy of a feed on another host brings its rows. One that does not answer in time does not."""
+        client = self._neighbours.client(host, self._part.fed_elsewhere[source][host])
+        try:
+            query = client.status(self._lease(source).ask_every_us / 1_000_000).queries.get(self._part.query)
+        except AnabranchError:
+            return False
+        feed = None if query is None else query.feeds.get(source)
+        return feed is not None and feed.speaks
 
     def start(self, spark: SparkHost | None, checkpoints: Path, query: QueryId) -> None:
         for name, entry in self._entries.items():
@@ -174,8 +274,12 @@ class Feeding:
         for runner in self._runners.values():
             runner.stop(deadline)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, FeedStatus]:
         return {name: runner.statistics() for name, runner in self._runners.items()}
+
+
+def _monotonic_us() -> int:
+    return time.monotonic_ns() // 1_000
 
 
 def _told(source: str, error: ConfigError) -> ConfigError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
@@ -18,6 +18,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.inlet import JournalInlet
 from anabranch.node.turns import Hold, at_once
+from anabranch.runtime.status import CopyStatus
 from anabranch.transport.client import Client, CopyStream
 from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
 from anabranch.transport.retry import BACKOFF_S
@@ -92,13 +93,14 @@ class CopyFollower:
     def acknowledged(self, said: CopyAcknowledgement) -> None:
         self._told = said.punctuations
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> CopyStatus:
         known = self._inlet.state.copies.get(self.copy)
-        return {
-            "state": "read" if self.is_live else "away",
-            "position": None if known is None else str(known.position),
-            "error": None if self._failure is None else str(self._failure),
-        }
+        return CopyStatus(
+            state="read" if self.is_live else "away",
+            position=None if known is None else str(known.position),
+            error=None if self._failure is None else str(self._failure),
+            first=self._inlet.first_from(self.copy),
+        )
 
     @property
     def is_live(self) -> bool:

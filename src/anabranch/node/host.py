@@ -14,9 +14,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Final, Self
 
 from anabranch import limits
 from anabranch.connectors.static_tables import StaticTable
@@ -35,6 +36,7 @@ from anabranch.node.spark_host import SparkHost, spark_settings
 from anabranch.node.state import StateDirectory
 from anabranch.node.tables import digests, load_tables
 from anabranch.query.assigned import AssignedQuery
+from anabranch.runtime.status import HostStatus, QueryStatus
 from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import AssignmentPorts
 from anabranch.transport.server import FlightServer
@@ -263,24 +265,24 @@ class Host:
             raise faults_refused()
         self._relays.set(node, fault)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> HostStatus:
         """Everything worth showing: of the host itself, and per query its sources, stages and streams."""
-        return {
-            "node": self.name,
-            "address": self.address,
-            "state": self._state(),
-            "intake": self._disk.stopped or "open",
-            "uptime_s": round(time.monotonic() - self._started, 1),
-            "executors": None if self._spark is None else self._spark.executors(),
-            "spark": None if self._spark is None else self._spark.statistics(),
-            "links": {} if self._relays is None else self._relays.statistics(),
-            "queries": {name: self._query_statistics(query) for name, query in list(self.queries.items())},
-        }
+        return HostStatus(
+            node=self.name,
+            address=self.address,
+            state=self._state(),
+            intake=self._disk.stopped or "open",
+            uptime_s=round(time.monotonic() - self._started, 1),
+            executors=None if self._spark is None else self._spark.executors(),
+            spark=None if self._spark is None else self._spark.statistics(),
+            links={} if self._relays is None else self._relays.statistics(),
+            queries={name: self._query_statistics(query) for name, query in list(self.queries.items())},
+        )
 
-    def _query_statistics(self, query: HostedQuery) -> dict[str, Any]:
+    def _query_statistics(self, query: HostedQuery) -> QueryStatus:
         failure = self._failure(query)
         found = query.statistics()
-        return found if failure is None else found | {"state": NodeState.FAILED, "error": str(failure)}
+        return found if failure is None else replace(found, state=NodeState.FAILED, error=str(failure))
 
     def _state(self) -> NodeState:
         """That of its queries; of several the one that asks most for attention, but one that failed beside others."""

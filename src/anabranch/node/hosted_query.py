@@ -15,9 +15,9 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from anabranch import limits
 from anabranch.columns import arrow_schema
@@ -64,6 +64,7 @@ from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Output, Source
 from anabranch.query.graph import Stage, all_origins, sources_of
+from anabranch.runtime.status import QueryStatus, TableStatus, WaitsFor
 
 if TYPE_CHECKING:
     from anabranch.engine.connector import JournalHost
@@ -127,11 +128,11 @@ class HostedQuery:
         part, settings = self.part, self._settings
         self._entries: dict[str, EntryPoint] = {}
         self._stopping = threading.Event()
-        self._feeding = Feeding(self._stopping)
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
         self._neighbours = self._services.neighbours.about(part.query)
+        self._feeding = Feeding(part, self._neighbours, self._stopping)
         self.peers = Peers(part, self._neighbours)
         self._inlets = Inlets(
             part,
@@ -464,40 +465,40 @@ class HostedQuery:
 
     # --- looking in ------------------------------------------------------------------------------------------------
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> QueryStatus:
         """Everything worth showing: sources with their lanes, stages, and streams."""
         failure = self.failure()
-        found: dict[str, Any] = {
-            "state": self.state(),
-            "error": None if failure is None else str(failure),
-            "uptime_s": round(time.monotonic() - self._made, 1),
-            "tables": {
-                name: {"rows": table.rows.num_rows, "digest": table.digest} for name, table in self._tables.items()
+        empty = QueryStatus(
+            state=self.state(),
+            error=None if failure is None else str(failure),
+            uptime_s=round(time.monotonic() - self._made, 1),
+            tables={
+                name: TableStatus(rows=table.rows.num_rows, digest=table.digest) for name, table in self._tables.items()
             },
-        }
+        )
         try:
             with self.calls.inside():
-                return found | self._contents()
+                return self._with_contents(empty)
         except NodeUnreachable:  # it is starting, being rebuilt or closed: nothing of it can be looked at
-            return found | {key: {} for key in _CONTENTS}
+            return empty
 
-    def _contents(self) -> dict[str, Any]:
-        return {
-            "sources": {name: entry.statistics() for name, entry in self._entries.items()},
-            "feeds": self._feeding.statistics(),
-            "stages": {
-                name: runner.statistics()
-                | {"replica": str(self.part.replica(name)), "waits_for": self._waits_for(runner.stage)}
+    def _with_contents(self, empty: QueryStatus) -> QueryStatus:
+        return replace(
+            empty,
+            sources={name: entry.statistics() for name, entry in self._entries.items()},
+            feeds=self._feeding.statistics(),
+            stages={
+                name: runner.statistics(str(self.part.replica(name)), self._waits_for(runner.stage))
                 for name, runner in list(self.runners.items())
             },
-            "peers": self.peers.statistics(),
-            "inlets": self._inlets.statistics(),
-            "compared": self.compared.statistics(),
-            "alarms": self._inlets.alarms() | self.compared.alarms(),
-            "determinants": {} if self.synchronizing is None else self.synchronizing.statistics(),
-            "writers": self._writing.statistics(),
-            "streams": {name: log.statistics() for name, (_, log) in list(self.streams.logs.items())},
-        }
+            peers=self.peers.statistics(),
+            inlets=self._inlets.statistics(),
+            compared=self.compared.statistics(),
+            alarms=self._inlets.alarms() | self.compared.alarms(),
+            determinants={} if self.synchronizing is None else self.synchronizing.statistics(),
+            writers=self._writing.statistics(),
+            streams={name: log.statistics() for name, (_, log) in list(self.streams.logs.items())},
+        )
 
     def state(self) -> NodeState:
         if self.failure():
@@ -529,7 +530,7 @@ class HostedQuery:
         """For good, until the next start."""
         return self._spark is not None and self._spark.failed is not None
 
-    def _waits_for(self, stage: Stage) -> dict[str, object]:
+    def _waits_for(self, stage: Stage) -> WaitsFor:
         """What holds the stage: of all lanes that lead to it, the one that promises least; of those that enter
         elsewhere, what arrives of them here."""
         streams = sources_of(self.diagram, stage.root)
@@ -541,7 +542,7 @@ class HostedQuery:
             for origin in self._stream_origins[stream]
         }
         slowest = min(held, key=lambda origin: (held[origin], origin))
-        return {"origin": slowest, "punctuation_us": held[slowest], "punctuation": format_time(held[slowest])}
+        return WaitsFor(origin=slowest, punctuation_us=held[slowest], punctuation=format_time(held[slowest]))
 
     # --- finding things --------------------------------------------------------------------------------------------
 
@@ -549,11 +550,6 @@ class HostedQuery:
         if source not in self._entries:
             raise StreamNotFound(f"There is no source {source!r}.", remedy=f"Sources: {', '.join(self._entries)}.")
         return self._entries[source]
-
-
-_CONTENTS: Final = (
-    *("sources", "feeds", "stages", "peers", "inlets", "compared", "alarms", "determinants", "writers", "streams"),
-)
 
 
 def _no_session() -> None:

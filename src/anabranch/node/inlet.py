@@ -45,6 +45,7 @@ from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.digesting import Comparing, header_of, row_numbers
+from anabranch.runtime.status import AlarmStatus
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -207,7 +208,7 @@ class JournalInlet:
         """How many tuples this copy was the first to bring, since the node started."""
         return self._first.get(copy, 0)
 
-    def alarms(self) -> dict[str, Any] | None:
+    def alarms(self) -> AlarmStatus | None:
         """Where copies were found to differ, if they are compared."""
         if self._comparing is None:
             return None

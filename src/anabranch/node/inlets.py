@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from anabranch import limits
 from anabranch.model.names import replica_reader
@@ -14,6 +13,7 @@ from anabranch.node.inlet import JournalInlet
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.turns import Hold, at_once
 from anabranch.query.assigned import AssignedQuery
+from anabranch.runtime.status import AlarmStatus, CopyStatus
 from anabranch.storage.log import Log
 from anabranch.storage.store import Store
 
@@ -101,17 +101,14 @@ class Inlets:
         for each in running:
             each.join()
 
-    def alarms(self) -> dict[str, Any]:
+    def alarms(self) -> dict[str, AlarmStatus]:
         """Per stream of which copies differed: how often, and the latest."""
         told = {stream: inlet.alarms() for stream, inlet in list(self._inlets.items())}
-        return {stream: each for stream, each in told.items() if each is not None and each["count"]}
+        return {stream: each for stream, each in told.items() if each is not None and each.count}
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, dict[str, CopyStatus]]:
         """Per stream and copy: whether it is read, how far, and how many tuples it was the first to bring."""
         return {
-            stream: {
-                follower.copy: follower.statistics() | {"first": inlet.first_from(follower.copy)}
-                for follower in self._followers[stream]
-            }
-            for stream, inlet in list(self._inlets.items())
+            stream: {follower.copy: follower.statistics() for follower in self._followers[stream]}
+            for stream in list(self._inlets)
         }

@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from anabranch import limits
 from anabranch.core import elections
@@ -28,6 +28,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.node import kept_lane
 from anabranch.node.decided import Decided
 from anabranch.node.kept_lane import Copy, Held
+from anabranch.runtime.status import SharedLaneStatus
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 
@@ -157,17 +158,17 @@ class LaneReplica:
         last = copy.entries[place - copy.trimmed - 1] if place > copy.trimmed else copy.base
         return LaneState() if last is None else self._read(last).state
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> SharedLaneStatus:
         copy, leading = self.copy, self._leading
-        return {
-            "state": "leads" if self.leads else "learns" if copy.learns else "follows",
-            "leader": self._sharing.name if self.leads else copy.leader,
-            "term": copy.term,
-            "held": copy.held,
-            "released": copy.released,
-            "kept": len(copy.entries),
-            "peers": dict(leading.stored) if leading is not None and leading.elected else {},
-        }
+        return SharedLaneStatus(
+            state="leads" if self.leads else "learns" if copy.learns else "follows",
+            leader=self._sharing.name if self.leads else copy.leader,
+            term=copy.term,
+            held=copy.held,
+            released=copy.released,
+            kept=len(copy.entries),
+            peers=dict(leading.stored) if leading is not None and leading.elected else {},
+        )
 
     # --- who leads -------------------------------------------------------------------------------------------------
 

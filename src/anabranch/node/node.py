@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.model.ids import QueryId
@@ -21,6 +21,7 @@ from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query
 from anabranch.query.validate import validate
+from anabranch.runtime.status import QueryStatus
 from anabranch.transport.ports import StreamInfo
 
 
@@ -90,10 +91,9 @@ class Node:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
         return self.hosted.failed_stages()
 
-    def statistics(self) -> dict[str, Any]:
-        """Everything worth showing, of the host and of its query together."""
-        found = self.host.statistics()
-        return {**found["queries"][self.diagram.name], **found}
+    def statistics(self) -> QueryStatus:
+        """Everything worth showing of its query; that of its host is ``host.statistics``."""
+        return self.host.statistics().only_query
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""

@@ -13,7 +13,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from anabranch import limits
 from anabranch.core.roll_call import Roll
@@ -22,6 +22,7 @@ from anabranch.node.housekeeper import NEVER, Housekeeper
 from anabranch.node.neighbours import Neighbours
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
+from anabranch.runtime.status import PeerStatus
 from anabranch.transport.client import Client
 from anabranch.transport.letters import AboutLane, Greeting
 from anabranch.transport.retry import BACKOFF_S
@@ -70,7 +71,7 @@ class Peers:
         """Why letters are written no more."""
         return next((writer.broken for writer in self._writers.values() if writer.broken), None)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, PeerStatus]:
         """Per peer, whether it answers."""
         return {peer: writer.statistics() for peer, writer in list(self._writers.items())}
 
@@ -161,9 +162,11 @@ class _LetterWriter:
         if self._failure is not None:
             self._letter.now()
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> PeerStatus:
         failure = self._failure
-        return {"state": "there" if failure is None else "away", "error": None if failure is None else str(failure)}
+        return (
+            PeerStatus(state="there", error=None) if failure is None else PeerStatus(state="away", error=str(failure))
+        )
 
     def _run(self) -> None:
         try:

@@ -60,7 +60,7 @@ class Pushing:
 
     def is_closed(self) -> bool:
         origin = lane_origin(self.entry.source.name, self.registration.lane)
-        return bool(self.entry.statistics()["lanes"][origin]["closed"])
+        return self.entry.statistics().lanes[origin].closed
 
     def _send(self, kind: EntryKind, count: int, rows: pa.RecordBatch | None = None) -> bool:
         push = Push(

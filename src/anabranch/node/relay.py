@@ -26,6 +26,7 @@ from typing import Any, Final, cast
 
 from anabranch import limits
 from anabranch.model.links import Link, LinkFault, LinkState
+from anabranch.runtime.status import LinkStatus
 
 _SECOND_US: Final = 1_000_000
 
@@ -137,21 +138,21 @@ class Relay:
             passage.abort()
         await asyncio.gather(*(passage.wait_closed() for passage in passages))
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> LinkStatus:
         passages = list(self._passages)
         link = self.state.link
-        return {
-            "state": "cut" if self.state.is_cut else "open",
-            "address": self.address,
-            "relay": self.listens_at,
-            "delay_us": link.delay_us,
-            "jitter_us": link.jitter_us,
-            "rate_bytes_s": link.rate_bytes_s,
-            "connections": len(passages),
-            "bytes_there": self.there.bytes,
-            "bytes_back": self.back.bytes,
-            "bytes_held": sum(passage.held for passage in passages),
-        }
+        return LinkStatus(
+            state="cut" if self.state.is_cut else "open",
+            address=self.address,
+            relay=self.listens_at,
+            delay_us=link.delay_us,
+            jitter_us=link.jitter_us,
+            rate_bytes_s=link.rate_bytes_s,
+            connections=len(passages),
+            bytes_there=self.there.bytes,
+            bytes_back=self.back.bytes,
+            bytes_held=sum(passage.held for passage in passages),
+        )
 
     # --- for its connections ---------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 from anabranch.errors import ConfigError, NodeUnreachable
 from anabranch.model.links import Link, LinkFault
 from anabranch.node.relay import Relay
+from anabranch.runtime.status import LinkStatus
 
 
 class Relays:
@@ -54,7 +55,7 @@ class Relays:
         with self._lock:
             self._run(relay.set(fault))
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, LinkStatus]:
         """Per node with a link: how the link is, and what went through it."""
         return {name: relay.statistics() for name, relay in self._relays.items()}
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 
@@ -43,18 +44,11 @@ from anabranch.node.entry import EntryPoint
 from anabranch.node.kept_lane import Copy
 from anabranch.node.lane_replica import Handled, LaneReplica, Message, Sharing
 from anabranch.query.boxes import Source
+from anabranch.runtime.status import SharedLaneStatus, SourceStatus
 from anabranch.storage import codec
 from anabranch.storage.store import Store
 
-_NOT_BEGUN: Final[dict[str, Any]] = {
-    "state": "beginning",
-    "leader": None,
-    "term": 0,
-    "held": 0,
-    "released": 0,
-    "kept": 0,
-    "peers": {},
-}
+_NOT_BEGUN: Final = SharedLaneStatus(state="beginning", leader=None, term=0, held=0, released=0, kept=0, peers={})
 
 
 class SharedEntryPoint(EntryPoint):
@@ -404,14 +398,14 @@ class SharedEntryPoint(EntryPoint):
             self._bytes += len(each.body)
         self._late_rows += sum(each.count for each in decided.late)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> SourceStatus:
         """With who leads each lane, in which term, and how much of it is held and released here."""
         found = super().statistics()
+        lanes = dict(found.lanes)
         for name in self.source.lanes:
-            replica = self._replicas.get(name)
-            shared = _NOT_BEGUN if replica is None else replica.statistics()
-            found["lanes"][lane_origin(self.source.name, name)]["shared"] = shared
-        return found
+            replica, origin = self._replicas.get(name), lane_origin(self.source.name, name)
+            lanes[origin] = replace(lanes[origin], shared=_NOT_BEGUN if replica is None else replica.statistics())
+        return replace(found, lanes=lanes)
 
 
 def _form(source: Source, schema: pa.Schema) -> str:

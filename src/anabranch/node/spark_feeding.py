@@ -15,7 +15,7 @@ import time
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ from anabranch.node.entry import EntryPoint
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
 from anabranch.query.connectors import SparkFeed
+from anabranch.runtime.status import FeedState, FeedStatus
 
 _log: Final = logging.getLogger("anabranch.feed")
 
@@ -207,20 +208,21 @@ class SparkFeedRunner:
             self._thread.join(max(0.0, deadline - time.monotonic()))
         self._run.stop()
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> FeedStatus:
         intake = self._intake
         waits = next((p.waits_for for p in intake.pushing.values() if p.waits_for), None) if intake else None
         error = self._error or waits
         is_away = self._error is not None or not self._spark.is_up
-        state = "failed" if self._failed else "waiting" if waits else "restarting" if is_away else "running"
-        return {
-            "kind": "spark",
-            "state": state,
-            "rows": intake.rows if intake else 0,
-            "position": f"batch {intake.last_batch}" if intake and intake.last_batch >= 0 else "the beginning",
-            "lag_us": 0,
-            "error": str(error) if error else None,
-        }
+        state: FeedState = "failed" if self._failed else "waiting" if waits else "restarting" if is_away else "running"
+        return FeedStatus(
+            kind="spark",
+            state=state,
+            speaks=not self._failed,
+            rows=intake.rows if intake else 0,
+            position=f"batch {intake.last_batch}" if intake and intake.last_batch >= 0 else "the beginning",
+            lag_us=0,
+            error=str(error) if error else None,
+        )
 
     def _begin(self) -> None:
         """What comes from a query that was started before does not count any more. A batch that is just being taken is

@@ -28,6 +28,7 @@ from anabranch import limits
 from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.node.settings import NodeSettings
+from anabranch.runtime.status import SparkState, SparkStatus
 
 if TYPE_CHECKING:
     from subprocess import Popen
@@ -201,11 +202,14 @@ class SparkHost:
             for line in jvm.new_messages():
                 _log.warning(line)
 
-    def statistics(self) -> dict[str, Any]:
-        state = "failed" if self.failed else "running" if self.is_up else "starting"
-        state = "restarting" if self.is_restarting else state
+    def statistics(self) -> SparkStatus:
         error = self.failed or self._error
-        return {"state": state, "starts": self._starts, "error": None if error is None else str(error)}
+        return SparkStatus(state=self._state(), starts=self._starts, error=None if error is None else str(error))
+
+    def _state(self) -> SparkState:
+        if self.is_restarting:
+            return "restarting"
+        return "failed" if self.failed else "running" if self.is_up else "starting"
 
     # --- lives of Spark --------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import pyarrow as pa
 
@@ -34,6 +34,7 @@ from anabranch.node.selecting import selected
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
 from anabranch.query.selecting import selections
+from anabranch.runtime.status import StageInputStatus, StageStatus, WaitsFor
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import End, Log
 from anabranch.storage.store import Store
@@ -619,19 +620,22 @@ class StageRunner:
         done = all(self._done(name) >= end for name, end in mark.ends.items())
         return done and max(self._watermark_us, self._passed.watermark_us) >= mark.watermark_us
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self, replica: str, waits_for: WaitsFor) -> StageStatus:
         """State and last error, rows out, how far behind each journal, and how long a batch takes."""
         lag = {name: log.rows_after(self._ends.get(name, 0)) for name, log in self._inputs.items()}
-        state = "failed" if self.failed else "running" if self._run.running else "restarting"
-        return {
-            "state": state,
-            "error": str(self.failed or self.last_error or "") or None,
-            "inputs": {name: {"lag_rows": rows} for name, rows in lag.items()},
-            "caught_up": self.reached(self.mark()),
-            "rows_out": self._rows_out,
-            "held_ms": round(self._held_s * 1000),
-            **self._run.statistics(),
-        }
+        return StageStatus(
+            replica=replica,
+            state="failed" if self.failed else "running" if self._run.running else "restarting",
+            error=str(self.failed or self.last_error or "") or None,
+            inputs={name: StageInputStatus(lag_rows=rows) for name, rows in lag.items()},
+            caught_up=self.reached(self.mark()),
+            rows_out=self._rows_out,
+            held_ms=round(self._held_s * 1000),
+            batches=self._run.batches,
+            batch_ms=round(self._run.batch_ms, 1),
+            running=self._run.running,
+            waits_for=waits_for,
+        )
 
 
 def _header_first(table: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from anabranch import limits
 from anabranch.errors import AnabranchError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.node.neighbours import Neighbours
+from anabranch.runtime.status import DeterminantsStatus
 from anabranch.storage.log import Log
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyPiece, Determinants
@@ -81,13 +82,12 @@ class Synchronizing:
             for each in telling:
                 each.join()
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, dict[str, DeterminantsStatus]]:
         """Per stream and partner: up to which tuple the determinants are confirmed, or why nobody waits for that; and
         of how many tuples of the partner they are kept here."""
         return {
             stream: {
-                each.partner: each.statistics()
-                | {"kept": sum(len(said.tids) for said in self.kept(each.partner, stream))}
+                each.partner: each.statistics(sum(len(said.tids) for said in self.kept(each.partner, stream)))
                 for each in telling
             }
             for stream, telling in list(self._telling.items())
@@ -133,9 +133,10 @@ class _Telling:
     def lets_pass(self, last_id: int) -> bool:
         return last_id <= self._confirmed or self._failure is not None
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self, kept: int) -> DeterminantsStatus:
         failure = self._failure
-        return {"confirmed": self._confirmed, "error": None if failure is None else str(failure)}
+        error = None if failure is None else str(failure)
+        return DeterminantsStatus(confirmed=self._confirmed, error=error, kept=kept)
 
     def _run(self) -> None:
         seq, tries = self._log.first_seq() - 1, 0

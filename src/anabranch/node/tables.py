@@ -86,16 +86,16 @@ class Agreement:
     def _ask(self, *, starting: bool) -> None:
         for node, address in list(self._waiting.items()):
             try:
-                queries: Any = self._neighbours.client(node, address).status()["queries"]
+                queries = self._neighbours.client(node, address).status().queries
             except AnabranchError:
                 continue  # it is away, or starting: it asks this one then
             told = queries.get(self._part.query)
             if told is None:
                 continue  # it waits for the query
             self._waiting.pop(node)
-            there = {name: facts.get("digest") for name, facts in told["tables"].items()}
+            there = {name: facts.digest for name, facts in told.tables.items()}
             uptime = time.monotonic() - self._started
-            younger = (uptime, node) <= (float(told.get("uptime_s", 0)), self._part.host)
+            younger = (uptime, node) <= (told.uptime_s, self._part.host)
             for name in differences(self._digests, there):
                 if self.failure is None and (starting or younger):
                     self.failure = other_contents(name, self._digests[name], node, there[name])

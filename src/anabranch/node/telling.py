@@ -16,7 +16,7 @@ import logging
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,7 @@ from anabranch.model.times import format_time
 from anabranch.node.digesting import Alarms, header_of, row_numbers
 from anabranch.node.neighbours import Neighbours
 from anabranch.query.assigned import AssignedQuery
+from anabranch.runtime.status import AlarmStatus, ComparedStatus
 from anabranch.storage.codec import split, stored_schema
 from anabranch.storage.log import Log
 
@@ -77,12 +78,12 @@ class ComparedOutputs:
             raise NodeUnreachable(f"Stream {stream!r} is not available yet: the node is starting.")
         return self._copies[stream].told(asked)
 
-    def alarms(self) -> dict[str, Any]:
+    def alarms(self) -> dict[str, AlarmStatus]:
         """Per stream of which copies differed: how often, and the latest."""
         told = {stream: copy.alarms.statistics() for stream, copy in list(self._copies.items())}
-        return {stream: each for stream, each in told.items() if each["count"]}
+        return {stream: each for stream, each in told.items() if each.count}
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, dict[str, ComparedStatus]]:
         """Per stream and copy that this node asks: how far the comparison is, per origin, and what hinders it."""
         return {stream: copy.statistics(self._asks(stream)) for stream, copy in list(self._copies.items())}
 
@@ -150,17 +151,17 @@ class _OwnCopy:
             told("%s is not compared with the copy on %s: %s", self.stream, other, error)
         self._errors[other] = str(error) or repr(error)
 
-    def statistics(self, others: Iterable[str]) -> dict[str, Any]:
+    def statistics(self, others: Iterable[str]) -> dict[str, ComparedStatus]:
         compared = self._state.compared
         return {
-            other: {
-                "compared": {
+            other: ComparedStatus(
+                compared={
                     origin: format_time(int(interval) * limits.DIGEST_INTERVAL_US)
                     for origin, interval in zip(self._origins, compared.get(other, ()), strict=False)
                     if interval
                 },
-                "error": self._errors.get(other),
-            }
+                error=self._errors.get(other),
+            )
             for other in others
         }
 

@@ -36,6 +36,7 @@ from anabranch.query.connectors import (
     writer_key,
 )
 from anabranch.query.specs import kind_name
+from anabranch.runtime.status import WriterState, WriterStatus
 from anabranch.storage.log import Log, Segment
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -128,18 +129,23 @@ class WriterRunner:
             self._thread.join(max(0.0, deadline - time.monotonic()))
         self._writer.close()
 
-    def statistics(self) -> dict[str, Any]:
-        state = "failed" if self._failed else "restarting" if self._error is not None else "running"
-        return {
-            "kind": self._kind,
-            "state": state if self._thread.is_alive() or self._failed else "stopped",
-            "rows": self._rows,
-            "position": self._last_id,
-            "lag_rows": max(0, self._source.last_id() - self._last_id)
-            if self._last_id
-            else self._source.rows_after(self._seq),
-            "error": str(self._error) if self._error is not None else None,
-        }
+    def statistics(self) -> WriterStatus:
+        behind = self._source.last_id() - self._last_id if self._last_id else self._source.rows_after(self._seq)
+        return WriterStatus(
+            kind=self._kind,
+            state=self._state(),
+            rows=self._rows,
+            position=self._last_id,
+            lag_rows=max(0, behind),
+            error=str(self._error) if self._error is not None else None,
+        )
+
+    def _state(self) -> WriterState:
+        if self._failed:
+            return "failed"
+        if not self._thread.is_alive():
+            return "stopped"
+        return "running" if self._error is None else "restarting"
 
     def _run(self) -> None:
         backoff = Backoff()
@@ -345,7 +351,7 @@ class Writing:
             for runner in runners:
                 runner.stop(deadline)
 
-    def statistics(self) -> dict[str, Any]:
+    def statistics(self) -> dict[str, dict[str, WriterStatus]]:
         return {
             name: {runner.key: runner.statistics() for runner in runners}
             for name, runners in self._runners.items()

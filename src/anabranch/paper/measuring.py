@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from typing import Any, Final, Self, cast
+from typing import Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -44,9 +44,9 @@ class MicroBatches:
         counted: dict[str, tuple[int, int]] = {}
         for node, address in self._nodes.items():
             with connect(address) as connection:
-                queries = cast(Mapping[str, Mapping[str, Any]], connection.status()["queries"])
-            stages = [each for query in queries.values() for each in query["stages"].items()]
-            counted |= {f"{node} {name}": (facts["batches"], facts["held_ms"]) for name, facts in stages}
+                queries = connection.status().queries
+            stages = [each for query in queries.values() for each in query.stages.items()]
+            counted |= {f"{node} {name}": (stage.batches, stage.held_ms) for name, stage in stages}
         return counted
 
 

@@ -42,6 +42,10 @@ class AssignedQuery:
         """Sources whose rows come in here."""
         self.feeds: Final = frozenset(each.source for each in assignment.entries if each.feeds)
         """Those of them whose feeds run here."""
+        self.fed_elsewhere: Final = {
+            each.source: self._at(each.feed_hosts) for each in assignment.entries if len(each.feed_hosts) > 1
+        }
+        """Per source whose feed other hosts have, too, these hosts and their addresses."""
         self.writes: Final = frozenset(each.output for each in assignment.writers)
         """Outputs whose writers run here."""
         self.readers: Final = assignment.readers

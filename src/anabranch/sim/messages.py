@@ -86,10 +86,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """From a plain client: with a session, it goes on with that one; without, it asks for a new one."""
+    """From a plain client: with a session, it goes on with that one; without, it asks for a new one.
+
+    ``producer`` is the name under which it counts, if not its own.
+    """
 
     origin: str
     session: int | None
+    producer: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +113,17 @@ class Say:
     session: int
     first: int
     rows: tuple[Row, ...]
+    producer: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskFeed:
+    """Between copies of a feed: whether the other one speaks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TellFeed:
+    speaks: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

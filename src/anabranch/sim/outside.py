@@ -31,6 +31,11 @@ class Outside:
         """The entry points without which it cannot be heard: a feed asks only its own."""
         return ()
 
+    @property
+    def progress_us(self) -> int:
+        """When it last went on."""
+        return self._progress_us
+
     def _due_us(self) -> int | None:
         """When the next thing was to be said that is not accepted yet."""
         raise NotImplementedError

@@ -124,7 +124,8 @@ class Owning:
         now_us = self._now_us()
         match said:
             case say.Hello():
-                return ProducerRegistered(producer=client, session=said.session, now_us=now_us)
+                producer = said.producer or client
+                return ProducerRegistered(producer=producer, session=said.session, now_us=now_us)
             case say.CloseLane():
                 return CloseArrived(now_us=now_us)
             case say.Say():
@@ -132,7 +133,7 @@ class Owning:
                 return RowsArrived(
                     count=len(said.rows),
                     now_us=now_us,
-                    producer=client,
+                    producer=said.producer or client,
                     session=said.session,
                     first=said.first,
                     times=times,
@@ -152,7 +153,7 @@ class Owning:
             late=tuple(row for row, late in zip(rows, append.late, strict=True) if late),
             promise_us=promise_us,
             state=state,
-            sent=(client, said.first + append.skip),
+            sent=(said.producer or client, said.first + append.skip),
         )
 
     def _count_repeated(self, said: Said, append: AppendRows | AppendClose | None) -> None:

@@ -95,7 +95,7 @@ class PlainClient(Outside):
     def _register(self) -> None:
         self._registered = False
         self._heard_us = self._world.now_us
-        self._send(say.Hello(origin=self.origin, session=self._session))
+        self._send(say.Hello(origin=self.origin, session=self._session, producer=self._producer()))
 
     def _look(self) -> None:
         if self.done:
@@ -103,12 +103,15 @@ class PlainClient(Outside):
         if self._asleep:
             self._world.after(LOOK_US, self._look)
             return
+        self._speak()
+        self._world.after(LOOK_US, self._look)
+
+    def _speak(self) -> None:
         waits = not self._registered or self._next > self.accepted + 1
         if waits and self._world.now_us - self._heard_us > PATIENCE_US:
             self._go_elsewhere()
         elif self._registered:
             self._push()
-        self._world.after(LOOK_US, self._look)
 
     def _push(self) -> None:
         """The rows whose time has come, as many as may be on their way."""
@@ -125,7 +128,8 @@ class PlainClient(Outside):
             if first == self.accepted + 1:
                 self._heard_us = self._world.now_us
             assert self._session is not None
-            self._send(say.Say(origin=self.origin, session=self._session, first=first, rows=rows))
+            said = say.Say(origin=self.origin, session=self._session, first=first, rows=rows, producer=self._producer())
+            self._send(said)
             self._next = first + len(rows)
 
     def _receive(self, sender: str, message: Any) -> None:
@@ -168,6 +172,10 @@ class PlainClient(Outside):
         value = row.values["y"]
         assert isinstance(value, int)
         return replace(row, values={**row.values, "y": value % RENEWED + RENEWED * self._restarts})
+
+    def _producer(self) -> str | None:
+        """The name under which it counts; None for its own."""
+        return None
 
     def _send(self, message: Any) -> None:
         self._network.send(self.name, self.entry_point, message)

@@ -45,6 +45,11 @@ class Process:
         self._durable_at = self.world.now_us
 
     @property
+    def run(self) -> int:
+        """Changes with each start and crash."""
+        return self._runs
+
+    @property
     def awake(self) -> bool:
         return self.up and self._paused is None
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from anabranch.core.elections import Elections
+from anabranch.core.feed_lease import FeedLease
 from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.lane_state import LaneRules
@@ -105,6 +106,7 @@ class Protocol:
     elections: type[Elections] = Elections
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
+    lease: type[FeedLease] = FeedLease
     passes_slowest: bool = True
     """Whether a node passes on how far the slowest origin is for those that read it."""
     keeps_clients: bool = True

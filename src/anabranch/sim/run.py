@@ -32,8 +32,10 @@ from anabranch.sim.checkers.steady import Steady
 from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
+from anabranch.sim.checkers.turns import Turns
 from anabranch.sim.diagrams import HOLDING_BACK, PAIRINGS, SUMMINGS, held_back_us, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
+from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
@@ -42,6 +44,8 @@ from anabranch.sim.producer import Producer
 from anabranch.sim.role import FULL, Protocol, Role
 from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
+
+Pusher = Producer | PlainClient | Feed
 
 ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
 JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
@@ -75,6 +79,8 @@ class Setting:
     """How far a lane may be ahead of the slowest."""
     owned: bool = False
     """Whether the entry points number the lane of ``right``, for plain clients."""
+    standby: bool = False
+    """Whether it is numbered for a feed that two entry points have, and for nobody else."""
     fed: bool = False
     """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
     first: str = "join"
@@ -85,12 +91,14 @@ class Setting:
     def drawn(cls, seed: int) -> Setting:
         """Each drawn apart, so that one more changes nothing of the others. A box that holds its promises back goes
         without a horizon: no lane would ever be the slowest, and all could wait."""
+        owned = Random(f"the owner of {seed}").choice((False, True))
         first = Random(f"the first box of {seed}").choice((*PAIRINGS, "join", "join"))
         horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
         return cls(
             lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
             horizon_us=None if first in HOLDING_BACK else horizon_us,
-            owned=Random(f"the owner of {seed}").choice((False, True)),
+            owned=owned,
+            standby=not owned and Random(f"the second feed of {seed}").choice((False, True)),
             fed=Random(f"the feeds of {seed}").choice((False, True)),
             first=first,
             second=Random(f"the second box of {seed}").choice((*SUMMINGS, *["aggregate"] * 3)),
@@ -118,6 +126,8 @@ class Report:
     """How often a plain client went on at another entry point, under the same session."""
     repeated: int
     """How often a lane knew again what a plain client said."""
+    takeovers: int
+    """How often a copy of a feed began to bring rows."""
     finished_us: int
     trace: tuple[str, ...]
 
@@ -167,7 +177,7 @@ class _Run:
         self._world = World(seed)
         drawn_limit = self._world.random.choice((25, 60, 1_000))
         limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
-        self._owned = (OWNED,) if setting.owned else ()
+        self._owned = (OWNED,) if setting.owned or setting.standby else ()
         self._fed = FED if setting.fed else ()
         self._diagram = simulated(setting.first, setting.second)
         self._world.tell("run", f"a {setting.first} and a {setting.second} behind it")
@@ -190,13 +200,14 @@ class _Run:
         self._nodes = {
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
-        self._producers: dict[str, Producer | PlainClient | Closer] = {
-            producer.name: producer for producer in self._make_producers()
-        }
+        self._turns = Turns()
+        self._standby = setting.standby
+        self._protocol = protocol
+        self._producers: dict[str, Pusher | Closer] = {producer.name: producer for producer in self._make_producers()}
         self._probes: list[Probe] = []
         self._taking = Taking()
         self._known: tuple[int, Truth] | None = None
-        plain = tuple(client.name for client in self._clients())
+        plain = tuple(client.name for client in self._clients() if isinstance(client, PlainClient))
         drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), plain, CLIENT, kinds)
         self._troubles = drawn if troubles is None else list(troubles)
 
@@ -224,6 +235,7 @@ class _Run:
             holes=self._observer.holes,
             moved=self._observer.moves,
             repeated=self._observer.repeated,
+            takeovers=self._turns.takeovers,
             finished_us=self._world.now_us,
             trace=tuple(self._world.trace),
         )
@@ -300,7 +312,7 @@ class _Run:
                 waits_since_us = producer.waits_since_us if self._may_be_taken(producer) else None
                 self._taking.look(self._world.now_us, producer.name, producer.origin, waits_since_us)
 
-    def _may_be_taken(self, producer: Producer | PlainClient) -> bool:
+    def _may_be_taken(self, producer: Pusher) -> bool:
         """Whether a majority of entry points lives and talks, to each other and to the producer, and has room."""
         source = LANES[producer.origin]
         there = [
@@ -314,6 +326,8 @@ class _Run:
             for name in there
             if sum(self._network.talk(name, other) for other in there if other != name) + 1 >= majority
         ]
+        if isinstance(producer, Feed) and not producer.is_there(together):
+            return False
         return len(together) >= majority and all(name in together for name in producer.needs)
 
     def _takes(self, node: Node, origin: str, source: str) -> bool:
@@ -340,13 +354,15 @@ class _Run:
 
     # --- pushing ---------------------------------------------------------------------------------------------------
 
-    def _make_producers(self) -> list[Producer | PlainClient]:
-        producers: list[Producer | PlainClient] = []
+    def _make_producers(self) -> list[Pusher]:
+        producers: list[Pusher] = []
         for number, origin in enumerate(LANES):
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
             if origin in self._owned:
-                producers += self._make_clients(origin, entries)
+                producers += (
+                    [self._make_feed(origin, entries)] if self._standby else self._make_clients(origin, entries)
+                )
                 continue
             if self._closes:
                 entries.append((entries[-1][0], CLOSE))
@@ -375,8 +391,23 @@ class _Run:
             for number, each in enumerate(rows)
         ]
 
-    def _clients(self) -> list[PlainClient]:
-        return [producer for producer in self._producers.values() if isinstance(producer, PlainClient)]
+    def _make_feed(self, origin: str, entries: Sequence[tuple[int, say.Pushed]]) -> Feed:
+        """It says all of them, from whichever of its hosts."""
+        rows = [
+            (at_us, say.Row(time_us=each.stime, values=each.values))
+            for at_us, entry in entries
+            for each in entry.tuples
+        ]
+        feed, hosts = Feed("feed", origin, self._world, self._network, self._turns), ENTRIES[:2]
+        for number, host in enumerate(hosts):
+            lease = self._protocol.lease(host, hosts, TAKEOVER_US)
+            points = (*ENTRIES[number:], *ENTRIES[:number])
+            process = self._nodes[host].process
+            feed.copies.append(FeedCopy(feed, process, lease, self._network, self._observer, points, rows))
+        return feed
+
+    def _clients(self) -> list[PlainClient | Feed]:
+        return [producer for producer in self._producers.values() if isinstance(producer, PlainClient | Feed)]
 
     def _close_owned(self) -> None:
         """An operator ends a lane whose clients have nothing more to say: else the others would wait for it."""
@@ -416,7 +447,8 @@ class _Run:
                 self._pusher(trouble.node).die()
             case Fault.SITE_DEAD:
                 producer = self._pusher(trouble.node)
-                producer.die()
+                if not isinstance(producer, Feed):  # another host goes on with it
+                    producer.die()
                 self._end(self._nodes[producer.entry_point])
             case _:
                 self._hit(self._nodes[trouble.node], trouble)
@@ -427,8 +459,9 @@ class _Run:
             if name is not None and name in (*ENTRIES, *self._producers):
                 self._taking.disturbed(self._world.now_us)
                 self._steady.disturbed(name, over_us)
+                self._turns.disturbed(over_us)
 
-    def _pusher(self, name: str) -> Producer | PlainClient:
+    def _pusher(self, name: str) -> Pusher:
         producer = self._producers[name]
         assert not isinstance(producer, Closer)
         return producer

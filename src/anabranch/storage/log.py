@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 import pyarrow as pa
 
 from anabranch.errors import StateError, StreamNotFound, check
+from anabranch.runtime.status import LogStatus, ReaderStatus
 from anabranch.storage import codec
 from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
@@ -245,26 +246,25 @@ class Log:
         """From now on ``bell`` is rung after every commit to the store of this log."""
         self._published.on_change(bell)
 
-    def statistics(self) -> dict[str, object]:
+    def statistics(self) -> LogStatus:
         state = self._state
-        lag = {name: self.rows_after(seq) for name, seq in state.readers.items()}
-        return {
-            "kind": state.spec.kind,
-            "incarnation": state.incarnation,
-            "segments": state.end.seq - state.trimmed.seq,
-            "rows": state.end.id - state.trimmed.id,
-            "bytes": state.bytes,
-            "limit_bytes": state.spec.limit_bytes,
-            "first_id": state.trimmed.id + 1,
-            "last_id": state.end.id,
-            "first_seq": state.trimmed.seq + 1,
-            "end_seq": state.end.seq,
-            "rows_in": state.end.id,
-            "bytes_in": state.end.bytes,
-            "punctuations": dict(state.punctuations),
-            "readers": {name: {"seq": state.readers[name], "lag_rows": lag[name]} for name in state.readers},
-            "cut_off": sorted(state.cut_off),
-        }
+        return LogStatus(
+            kind=state.spec.kind,
+            incarnation=state.incarnation,
+            segments=state.end.seq - state.trimmed.seq,
+            rows=state.end.id - state.trimmed.id,
+            bytes=state.bytes,
+            limit_bytes=state.spec.limit_bytes,
+            first_id=state.trimmed.id + 1,
+            last_id=state.end.id,
+            first_seq=state.trimmed.seq + 1,
+            end_seq=state.end.seq,
+            rows_in=state.end.id,
+            bytes_in=state.end.bytes,
+            punctuations=dict(state.punctuations),
+            readers={name: ReaderStatus(seq=seq, lag_rows=self.rows_after(seq)) for name, seq in state.readers.items()},
+            cut_off=tuple(sorted(state.cut_off)),
+        )
 
     @property
     def _state(self) -> LogState:

@@ -25,6 +25,7 @@ from anabranch.errors import ConfigError, check
 from anabranch.model.ids import NO_QUERY, QueryId, StreamId, query_of
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
+from anabranch.runtime.status import HostStatus, from_plain
 from anabranch.transport import digests, failures, handover, letters, wire
 from anabranch.transport.open_call import CONNECTION_ERRORS, OpenCall
 from anabranch.transport.ports import (
@@ -183,9 +184,8 @@ class Client:
 
     # --- node ------------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, object]:
-        message = self._act("status", {})
-        return {key: value for key, value in message.items() if key != "v"}
+    def status(self, within_s: float | None = None) -> HostStatus:
+        return from_plain(self._act("status", {}, within_s))
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         """Hurts, or heals, what the node at this address has opened to another one."""

@@ -21,6 +21,7 @@ from anabranch.model.ids import NO_QUERY, QueryId, StreamId
 from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
+from anabranch.runtime.status import HostStatus
 
 StreamKind = Literal["source", "late", "output", "internal"]
 EntryKind = Literal["rows", "boundary", "void", "close"]
@@ -288,8 +289,8 @@ class NodePorts(Protocol):
         """Close one lane, or the only one of the source."""
         ...
 
-    def status(self) -> dict[str, object]:
-        """Everything worth showing, as JSON values."""
+    def status(self) -> HostStatus:
+        """Everything worth showing."""
         ...
 
     def fault_link(self, node: str, fault: LinkFault) -> None:

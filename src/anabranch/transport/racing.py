@@ -36,6 +36,7 @@ from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.ids import named_in
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
+from anabranch.runtime.status import CopyStatus
 from anabranch.transport import wire
 from anabranch.transport.client import Client, PieceStream
 from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest, Start
@@ -188,15 +189,15 @@ class RacingSubscription:
     def __exit__(self, *exc_info: object) -> None:
         self.close()
 
-    def statistics(self) -> dict[str, dict[str, object]]:
+    def statistics(self) -> dict[str, CopyStatus]:
         """Per copy: whether it is read, up to where, how many tuples it was the first to bring, why it is not read."""
         return {
-            copy.name: {
-                "state": "read" if copy.is_live else "away",
-                "position": str(self.place[copy.name]) if copy.name in self.place else None,
-                "first": self._first.get(copy.name, 0),
-                "error": None if copy.error is None else str(copy.error),
-            }
+            copy.name: CopyStatus(
+                state="read" if copy.is_live else "away",
+                position=str(self.place[copy.name]) if copy.name in self.place else None,
+                first=self._first.get(copy.name, 0),
+                error=None if copy.error is None else str(copy.error),
+            )
             for copy in self._copies
         }
 

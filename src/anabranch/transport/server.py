@@ -26,6 +26,7 @@ import pyarrow.flight as flight
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
 from anabranch.model.ids import QueryId
+from anabranch.runtime.status import to_plain
 from anabranch.transport import digests, failures, handover, letters, rows, wire
 from anabranch.transport.ports import (
     AssignmentPorts,
@@ -205,7 +206,7 @@ class _Service(flight.FlightServerBase):
             "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
             "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
             "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
-            "status": ("Everything worth showing about this node.", lambda _: self._ports.status()),
+            "status": ("Everything worth showing about this node.", lambda _: to_plain(self._ports.status())),
         }
 
     # --- reading ---------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import pyarrow as pa
 from anabranch.errors import ConfigError, NodeUnreachable, NotLeading, PushRefused
 from anabranch.limits import LEAD_WAIT_S, RELEASE_WAIT_S
 from anabranch.model.position import Position
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.client import TIMEOUT_S, Client
 from anabranch.transport.ordering import OrderedSubscription
 from anabranch.transport.ports import Push, PushAnswer, StreamInfo
@@ -147,7 +148,7 @@ class Connection(_Entering):
     def streams(self) -> list[StreamInfo]:
         return self.client.streams()
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> HostStatus:
         return self.client.status()
 
     @overload

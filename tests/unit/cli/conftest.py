@@ -13,8 +13,10 @@ from typer.testing import CliRunner, Result
 
 from anabranch.cli.app import app
 from anabranch.errors import PushRefused
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.ports import Push, PushAnswer
 from anabranch.transport.server import FlightServer
+from tests.statuses import host_status
 from tests.unit.transport.fake_node import FakeNode
 
 Cli = Callable[..., Result]
@@ -34,8 +36,8 @@ class TalkingNode(FakeNode):
             self.counters = counters
             raise
 
-    def status(self) -> dict[str, object]:
-        return self.told
+    def status(self) -> HostStatus:
+        return host_status(self.told)
 
 
 @pytest.fixture

@@ -157,7 +157,7 @@ def as_nobody() -> Iterator[None]:
 def test_a_reader_that_has_seen_enough_is_no_error(
     program: Program, node: TalkingNode, address: str, verb: str
 ) -> None:
-    node.told = a_node(ping=lane(NOON_US)) | {"query": "q" * 200_000}  # more than a pipe holds
+    node.told = a_node(ping=lane(NOON_US)) | {"address": "q" * 200_000}  # more than a pipe holds
     arguments = ["status", address] if verb == "status" else ["explain", EXAMPLE]
     with program(*arguments) as process:
         assert process.stdout is not None

@@ -6,7 +6,7 @@ import pytest
 
 from anabranch.cli.colours import STATES
 from anabranch.model.node_state import NodeState
-from scripts.cli_reference import PAGE
+from scripts.status_reference import PAGE
 
 
 @pytest.mark.parametrize("state", NodeState)

@@ -7,6 +7,7 @@ import re
 import pytest
 
 from anabranch.cli.waiting import Waiting, running_line
+from tests.statuses import host_status
 from tests.unit.cli.terminal import plain, shown_by
 
 
@@ -50,17 +51,19 @@ def test_for_a_script_it_goes_to_standard_error(capsys: pytest.CaptureFixture[st
 
 
 def test_the_line_while_it_runs_ends_with_a_sign_where_it_is_cut() -> None:
-    statistics = {
-        "uptime_s": 75.0,
-        "intake": "Intake has stopped: 3 MiB are free.",
-        "queries": {
-            "q": {
-                "sources": {"ping": {"rows_in": 1234}},
-                "stages": {"join_1": {"inputs": {"ping": {"lag_rows": 5}}}},
-                "streams": {"slow": {"kind": "output", "rows_in": 17}, "ping": {"kind": "source", "rows_in": 1234}},
-            }
-        },
-    }
+    status = host_status(
+        {
+            "uptime_s": 75.0,
+            "intake": "Intake has stopped: 3 MiB are free.",
+            "queries": {
+                "q": {
+                    "sources": {"ping": {"rows_in": 1234}},
+                    "stages": {"join_1": {"inputs": {"ping": {"lag_rows": 5}}}},
+                    "streams": {"slow": {"kind": "output", "rows_in": 17}, "ping": {"kind": "source", "rows_in": 1234}},
+                }
+            },
+        }
+    )
     whole = "INTAKE STOPPED  up 75 s  in 1,234 rows  waiting 5  out: slow 17"
-    assert running_line(statistics, 80) == whole
-    assert running_line(statistics, 30) == f"{whole[:29]}…"
+    assert running_line(status, 80) == whole
+    assert running_line(status, 30) == f"{whole[:29]}…"

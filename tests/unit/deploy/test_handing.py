@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -131,8 +130,8 @@ def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> 
     hosts.start("b")
     with Client(str(hosts.nodes["b"].address)) as client:
         client.take(handed(hosts, "b"))
-        queries: Any = client.status()["queries"]
-    assert queries["paths"]["tables"]["hosts"]["rows"] == 1
+        queries = client.status().queries
+    assert queries["paths"].tables["hosts"].rows == 1
     hosts.stop()
     with pytest.raises(ConfigError, match="has no location for its table"):
         given_before(hosts.folder / "b", {})
@@ -203,7 +202,7 @@ def test_what_a_host_cannot_use_is_refused_and_it_waits_on(hosts: Hosts) -> None
             client.take(replace(given, diagram={"query": "paths", "boxes": [{"map": {}}], "outputs": {}}))
         with pytest.raises(ConfigError, match="does not hold an assignment"):
             client._act("take", {"assignment": {"query": "q"}, "query": {}})
-        assert client.status()["state"] == "waiting"
+        assert client.status().state == "waiting"
         with pytest.raises(NodeUnreachable, match="is waiting for a query"):  # it may have the stream soon: try again
             client.stream("ping")
         with pytest.raises(NodeUnreachable, match="is waiting for a query"):

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from anabranch.cli.overview import tables, troubles
+from anabranch.deploy.deployment_status import DeploymentStatus, StreamCopyStatus
 from anabranch.deploy.looking import Found, overview
 from anabranch.errors import NodeUnreachable
+from anabranch.runtime.status import HostStatus
+from tests.statuses import host_status
 from tests.unit.deploy.files import plan
 
 
-def said(**facts: Any) -> dict[str, Any]:
-    empty: dict[str, Any] = {"sources": {}, "stages": {}, "inlets": {}, "streams": {}, "alarms": {}, "error": None}
-    host = {"state": "running", "intake": "open", "uptime_s": 1.0, "spark": None}
-    return {**host, "queries": {"paths": {**empty, **facts}}}
+def said(**facts: Any) -> HostStatus:
+    return host_status({"intake": "open", "queries": {"paths": facts}})
 
 
 def stage(rows_out: int, lag: int, state: str = "running", error: str | None = None) -> dict[str, Any]:
@@ -58,37 +60,41 @@ def answers() -> Found:
 
 
 @pytest.fixture
-def found(tmp_path: Path) -> dict[str, Any]:
+def found(tmp_path: Path) -> DeploymentStatus:
     return overview(plan(tmp_path), answers(), {"c": {"state": "paused"}, "d": {"state": "running"}})
 
 
-def test_a_node_that_does_not_answer_is_what_the_supervisor_knows_of_it(found: dict[str, Any], tmp_path: Path) -> None:
-    assert [node["state"] for node in found["nodes"].values()] == ["running", "running", "paused", "running"]
-    assert found["nodes"]["a"]["rows_in"] == 100
+def test_a_node_that_does_not_answer_is_what_the_supervisor_knows_of_it(
+    found: DeploymentStatus, tmp_path: Path
+) -> None:
+    assert [node.state for node in found.nodes.values()] == ["running", "running", "paused", "running"]
+    assert found.nodes["a"].rows_in == 100
     alone = overview(plan(tmp_path), answers())
-    assert alone["nodes"]["c"]["state"] == "unreachable"
-    assert alone["nodes"]["c"]["error"] == "No node answers."
+    assert alone.nodes["c"].state == "unreachable"
+    assert alone.nodes["c"].error == "No node answers."
 
 
-def test_copies_of_a_fragment_are_compared(found: dict[str, Any]) -> None:
-    fragments = found["queries"]["paths"]["fragments"]
-    both = next(each for each in fragments.values() if set(each["copies"]) == {"b", "c"})
-    assert both["copies"]["b"]["state"] == "restarting"
-    assert both["copies"]["b"]["lag_rows"] == 8
-    assert both["copies"]["c"] == {"state": "unreachable", "lag_rows": None, "rows_out": None, "error": None}
-    assert fragments["counts"]["copies"]["d"] == {"state": "running", "lag_rows": 2, "rows_out": 4, "error": None}
+def test_copies_of_a_fragment_are_compared(found: DeploymentStatus) -> None:
+    fragments = found.queries["paths"].fragments
+    both = next(each for each in fragments.values() if set(each.copies) == {"b", "c"})
+    assert both.copies["b"].state == "restarting"
+    assert both.copies["b"].lag_rows == 8
+    assert asdict(both.copies["c"]) == {"state": "unreachable", "lag_rows": None, "rows_out": None, "error": None}
+    assert asdict(fragments["counts"].copies["d"]) == {"state": "running", "lag_rows": 2, "rows_out": 4, "error": None}
 
 
-def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found: dict[str, Any]) -> None:
-    pairs = found["queries"]["paths"]["streams"]["box:pairs"]
-    assert pairs["copies"] == {"b": {"last_id": 50, "bytes": 10}, "c": None}
-    assert pairs["readers"]["d"]["b"] == {"state": "read", "lag_rows": 5, "first": 30, "error": None}
-    assert pairs["readers"]["d"]["c"] == {"state": "away", "lag_rows": None, "first": 10, "error": None}
+def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found: DeploymentStatus) -> None:
+    pairs = found.queries["paths"].streams["box:pairs"]
+    assert pairs.copies == {"b": StreamCopyStatus(last_id=50, bytes=10), "c": None}
+    reader = pairs.readers["d"]
+    assert reader is not None
+    assert asdict(reader["b"]) == {"state": "read", "lag_rows": 5, "first": 30, "error": None}
+    assert asdict(reader["c"]) == {"state": "away", "lag_rows": None, "first": 10, "error": None}
 
 
-def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: dict[str, Any]) -> None:
-    lanes = found["queries"]["paths"]["lanes"]
-    assert {name: (facts["punctuation_us"], facts["address"]) for name, facts in lanes.items()} == {
+def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: DeploymentStatus) -> None:
+    lanes = found.queries["paths"].lanes
+    assert {name: (facts.punctuation_us, facts.address) for name, facts in lanes.items()} == {
         "ping/p": (7, "127.0.0.1:7002"),
         "ping/q": (8, "127.0.0.1:7001"),
         "load/0": (6, "127.0.0.1:7001"),
@@ -97,11 +103,13 @@ def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: dict[s
 
 def test_positions_of_another_incarnation_cannot_be_compared(tmp_path: Path) -> None:
     changed = {**answers(), "b": said(streams={"box:pairs": log(3, "later")})}
-    streams = overview(plan(tmp_path), changed)["queries"]["paths"]["streams"]
-    assert streams["box:pairs"]["readers"]["d"]["b"]["lag_rows"] is None
+    streams = overview(plan(tmp_path), changed).queries["paths"].streams
+    reader = streams["box:pairs"].readers["d"]
+    assert reader is not None
+    assert reader["b"].lag_rows is None
 
 
-def test_people_see_the_same(found: dict[str, Any]) -> None:
+def test_people_see_the_same(found: DeploymentStatus) -> None:
     from rich.console import Console
 
     console = Console(width=200)

@@ -44,11 +44,11 @@ def test_a_replica_knows_where_each_copy_is_and_who_reads_its_own() -> None:
 def test_links_that_are_emulated_or_may_be_hurt_go_through_relays(tmp_path: Path) -> None:
     slow = '\n[[links]]\nbetween = ["a", "c"]\ndelay = "5ms"\n'
     relays = relays_of(plan(tmp_path, GOOD + slow), "c")
-    assert {name: told["delay_us"] for name, told in relays.statistics().items()} == {"a": 5_000}
+    assert {name: told.delay_us for name, told in relays.statistics().items()} == {"a": 5_000}
     with pytest.raises(ConfigError, match="faults = true"):
         relays.set("a", Cut())
     relays = relays_of(plan(tmp_path, "faults = true\n" + GOOD + slow), "c")
-    assert {name: told["delay_us"] for name, told in relays.statistics().items()} == {"a": 5_000, "b": 0, "d": 0}
+    assert {name: told.delay_us for name, told in relays.statistics().items()} == {"a": 5_000, "b": 0, "d": 0}
     relays.set("b", Cut())
     relays.close()
 

@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import limits
+from anabranch.deploy.draw import as_text
 from anabranch.deploy.flow import Reading, circles, cuts, flow
 from anabranch.deploy.parts import assigned, settings_of
 from anabranch.deploy.plan import NodePlan, Plan, load_plan
+from anabranch.errors import DeploymentError
 from anabranch.model.assignment import QueryAssignment
 from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
@@ -137,7 +139,7 @@ def test_a_producer_begins_at_its_home_and_goes_round(tmp_path: Path) -> None:
     text = GOOD.replace('ping = ["a", "b"]', 'ping = {nodes = ["a", "b", "c"], producers = {q = "b"}}')
     entrance = plan(tmp_path, text).queries["paths"].entrances["ping"]
     assert entrance.lanes == {"ping/p": ("a", "b", "c"), "ping/q": ("b", "c", "a")}
-    assert entrance.feed is None
+    assert entrance.feeds == ()
 
 
 def test_a_feed_runs_where_its_producer_is_at_home(tmp_path: Path) -> None:
@@ -147,6 +149,60 @@ def test_a_feed_runs_where_its_producer_is_at_home(tmp_path: Path) -> None:
     text = GOOD.replace('ping = ["a", "b"]', 'ping = {nodes = ["a", "b"], producers = {q = "b"}}')
     made = plan(tmp_path, text, fed)
     assert (feeds(role(made, "a")), feeds(role(made, "b"))) == (["load"], ["ping"])
+
+
+def test_a_feed_may_have_several_nodes_of_which_the_first_is_its_home(tmp_path: Path) -> None:
+    fed = QUERY.replace("producers: [p, q]", 'producers: [p, q], feed: "generator:producer=q"')
+    entry = 'ping = {nodes = ["a", "b", "c"], feed = ["b", "a"], takeover = "8s"}'
+    made = plan(tmp_path, GOOD.replace('ping = ["a", "b"]', entry), fed)
+    entrance = made.queries["paths"].entrances["ping"]
+    assert (entrance.feeds, entrance.takeover_us, entrance.lanes["ping/q"]) == (("b", "a"), 8_000_000, ("b", "c", "a"))
+    entries = {name: role(made, name).entries[0] for name in "abc"}
+    assert [each.feed_hosts for each in entries.values()] == [("b", "a"), ("b", "a"), ()]
+    assert [each.feeds for each in entries.values()] == [True, True, False]
+    assert "source ping enters at a, b, c, fed by b, or by a when it is gone for 8s" in as_text(made)
+    assert "goes on with the feed of ping when its node is gone" in as_text(made)
+
+
+@pytest.mark.parametrize(
+    ("entry", "feed", "code", "story"),
+    [
+        ('feed = ["a", "b"]', None, "bad-feed", "The source 'ping' has no feed."),
+        ('feed = ["a", "x"]', "generator:producer=q", "unknown-node", "There is no node 'x'."),
+        ('feed = ["a", "d"]', "generator:producer=q", "unknown-node", "'d' is no entry point of the source 'ping'"),
+        ('feed = ["a", "a"]', "generator:producer=q", "node-twice", "a stands there twice"),
+        (
+            'feed = ["a", "b"], producers = {q = "b"}',
+            "generator:producer=q",
+            "bad-feed",
+            "begins at a, and its producer",
+        ),
+        ('feed = ["a", "b"]', "spark:rate,lane=l,number=n", "bad-feed", "keeps its place in a checkpoint"),
+        ('takeover = "5s"', "generator:producer=q", "bad-feed", "has no second node"),
+        (
+            'feed = ["a", "b"], takeover = "10ms"',
+            "generator:producer=q",
+            "bad-value",
+            "cannot be taken over after 10ms",
+        ),
+    ],
+)
+def test_a_feed_that_cannot_have_several_nodes_is_refused(
+    tmp_path: Path, entry: str, feed: str | None, code: str, story: str
+) -> None:
+    fed = QUERY if feed is None else QUERY.replace("producers: [p, q]", f'producers: [p, q], feed: "{feed}"')
+    text = GOOD.replace('ping = ["a", "b"]', f'ping = {{nodes = ["a", "b"], {entry}}}')
+    with pytest.raises(DeploymentError) as caught:
+        plan(tmp_path, text, fed)
+    found = [(each.code, each.message) for each in caught.value.mistakes]
+    assert any(told == code and story in message for told, message in found), found
+
+
+def test_a_feed_of_plain_clients_has_one_node(tmp_path: Path) -> None:
+    fed = QUERY.replace('cpu double"', 'cpu double", feed: generator')
+    text = GOOD.replace('load = ["a"]', 'load = {nodes = ["a", "b"], feed = ["a", "b"]}')
+    with pytest.raises(DeploymentError, match="declares no producer"):
+        plan(tmp_path, text, fed)
 
 
 def test_a_feed_of_spark_and_a_node_that_only_writes_need_spark(tmp_path: Path) -> None:

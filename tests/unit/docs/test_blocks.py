@@ -23,7 +23,7 @@ from tests.unit.docs.commands import commands_in, parse
 from tests.unit.docs.pages import PAGES, ROOT, Block, all_blocks, anchors, blocks
 
 ERRORS = ROOT / "docs" / "reference" / "errors.md"
-LANGUAGES = {"python", "yaml", "toml", "sh", "text", "sql"}
+LANGUAGES = {"python", "yaml", "toml", "sh", "text", "sql", "json"}
 NOT_RUN = 0
 """Blocks that no test can run. A new one must be counted here, and say why in a comment."""
 

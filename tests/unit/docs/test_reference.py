@@ -20,6 +20,7 @@ from anabranch.query.builder import Query, Stream
 from anabranch.query.catalog import KINDS
 from anabranch.query.functions import AGGREGATES
 from anabranch.query.infer import PLAIN_TYPES
+from scripts import status_reference
 from scripts.cli_reference import PAGE, commands, page
 from tests.unit.docs.pages import ROOT
 
@@ -50,6 +51,10 @@ def table(text: str, first: str) -> list[list[str]]:
 
 def test_the_page_of_the_command_line_is_what_the_program_says() -> None:
     assert PAGE.read_text() == page(), "run scripts/cli_reference.py"
+
+
+def test_the_page_of_the_status_is_what_its_types_say() -> None:
+    assert status_reference.PAGE.read_text() == status_reference.page(), "run scripts/status_reference.py"
 
 
 def test_settings_of_a_node() -> None:

@@ -128,7 +128,7 @@ class Compared:
     def alarms(self) -> int:
         told = self.inlet.alarms()
         assert told is not None
-        return int(told["count"])
+        return told.count
 
 
 @pytest.fixture
@@ -146,11 +146,11 @@ def test_a_copy_that_diverges_raises_an_alarm_with_stream_interval_and_copies(
         compared.arrived(copy, 1, [(0, 5, 1, 1), (1, 6, 1, 1), (0, I + 1, 2, value)], a=2 * I, b=2 * I)
     told = compared.inlet.alarms()
     assert told is not None
-    assert told["count"] == 1
-    (alarm,) = told["latest"]
-    assert (alarm["stream"], alarm["origin"]) == ("s", "a")
-    assert (alarm["start"], alarm["end"]) == ("1970-01-01 00:00:10.000000", "1970-01-01 00:00:20.000000")
-    assert {copy: each["rows"] for copy, each in alarm["copies"].items()} == {"mit": 1, "wisc": 1}
+    assert told.count == 1
+    (alarm,) = told.latest
+    assert (alarm.stream, alarm.origin) == ("s", "a")
+    assert (alarm.start, alarm.end) == ("1970-01-01 00:00:10.000000", "1970-01-01 00:00:20.000000")
+    assert {copy: each.rows for copy, each in alarm.copies.items()} == {"mit": 1, "wisc": 1}
     (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "Copies of s differ in the tuples of a" in line.getMessage()
 

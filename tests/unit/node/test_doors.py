@@ -93,9 +93,7 @@ def test_readers_lanes_and_acknowledgements_are_those_of_one_query(connection: a
     connection.client.forget_reader("first/numbers", "r")
     connection.client.close_lane("second/numbers")
     closed = [
-        lane["closed"]
-        for query in host.statistics()["queries"].values()
-        for lane in query["sources"]["numbers"]["lanes"].values()
+        lane.closed for query in host.statistics().queries.values() for lane in query.sources["numbers"].lanes.values()
     ]
     assert closed == [False, True]
 
@@ -152,9 +150,9 @@ def test_a_query_that_cannot_start_leaves_the_others(tmp_path: Path, monkeypatch
         assert host.failure() is None
         assert {name: str(error) for name, error in host.failures().items()} == {"first": "no such function"}
         found = host.statistics()
-        assert found["state"] == "running"
-        assert [query["state"] for query in found["queries"].values()] == ["failed", "running"]
-        assert found["queries"]["first"]["error"] == "no such function"
+        assert found.state == "running"
+        assert [query.state for query in found.queries.values()] == ["failed", "running"]
+        assert found.queries["first"].error == "no such function"
         with ab.connect(host.address) as connection:
             connection.push("second/numbers", [{"n": 1}])
 

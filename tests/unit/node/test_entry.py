@@ -219,7 +219,7 @@ SILENT = Source(name="s", schema=(Column("x", "bigint"),), producers=("p",), sil
 
 
 def closed(bench: Bench) -> bool:
-    return bool(bench.entry.statistics()["lanes"]["s/p"]["closed"])
+    return bool(bench.entry.statistics().lanes["s/p"].closed)
 
 
 def tick_for(bench: Bench, seconds: int) -> None:

@@ -12,6 +12,7 @@ from anabranch.errors import ConfigError
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query
+from anabranch.runtime.status import FeedStatus
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_stages")
@@ -25,9 +26,8 @@ def node_with(
     return Node(query, path, settings)
 
 
-def feed_of(node: Node) -> dict[str, Any]:
-    found: dict[str, Any] = node.statistics()["feeds"]["s"]
-    return found
+def feed_of(node: Node) -> FeedStatus:
+    return node.statistics().feeds["s"]
 
 
 def rows_of(node: Node, column: str = "x") -> list[Any]:
@@ -47,12 +47,12 @@ def test_a_generator_that_is_stopped_again_and_again_leaves_no_row_out(
         with node_with(tmp_path / "state", spec, producers=producers) as node:
             wait_for(lambda at_least=wanted: node.hosted.streams.logs["s"][1].last_id() >= at_least, node.statistics)  # type: ignore[misc]
     with node_with(tmp_path / "state", spec, producers=producers) as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
         assert rows_of(node) == list(range(5000))
-        (lane,) = node.statistics()["sources"]["s"]["lanes"].values()
-        assert lane["closed"]
+        (lane,) = node.statistics().sources["s"].lanes.values()
+        assert lane.closed
     with node_with(tmp_path / "state", spec, producers=producers) as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
         assert node.hosted.streams.logs["s"][1].last_id() == 5000
 
 
@@ -60,7 +60,7 @@ def test_a_file_is_fed_once_and_the_lane_closed(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n" + "".join(f"{number}\n" for number in range(100)))
     for _ in range(2):
         with node_with(tmp_path / "state", f"file:{tmp_path / 'a.csv'}") as node:
-            wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+            wait_for(lambda: feed_of(node).state == "finished", node.statistics)
             assert rows_of(node) == list(range(100))
 
 
@@ -76,21 +76,21 @@ def test_a_file_that_is_waited_for_goes_on_after_a_restart(tmp_path: Path, monke
     path.write_text('{"x": 1}\n{"x": 2}\n{"x": 3}\n')
     with node_with(tmp_path / "state", spec) as node:
         wait_for(lambda: rows_of(node) == [1, 2, 3], node.statistics)
-        assert feed_of(node)["state"] == "running"
+        assert feed_of(node).state == "running"
 
 
 def test_a_row_that_is_refused_ends_the_feed_and_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,at\n1,2026-01-01T00:00:00Z\n2,\n")
     spec = f"file:{tmp_path / 'a.csv'}"
     with node_with(tmp_path / "state", spec, schema="x bigint, at timestamp", time="at") as node:
-        wait_for(lambda: feed_of(node)["state"] == "failed", node.statistics)
-        error = feed_of(node)["error"]
+        wait_for(lambda: feed_of(node).state == "failed", node.statistics)
+        error = feed_of(node).error
         assert "a.csv, row 2" in error
         assert "NULL" in error
         assert rows_of(node) == []  # a push is taken whole or not at all
     (tmp_path / "a.csv").write_text("x,at\n1,2026-01-01T00:00:00Z\n2,2026-01-01T00:00:00Z\n")
     with node_with(tmp_path / "state", spec, schema="x bigint, at timestamp", time="at") as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
         assert rows_of(node) == [1, 2]
 
 
@@ -101,9 +101,9 @@ def test_a_missing_file_is_told_at_the_start_with_the_source(tmp_path: Path) -> 
 
 def test_another_feed_may_go_on_with_an_old_state_directory(tmp_path: Path) -> None:
     with node_with(tmp_path / "state", "generator:rate=max,rows=3,x=sequence,then=wait") as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
     with node_with(tmp_path / "state", "generator:rate=max,rows=5,x=sequence(100)") as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
         assert rows_of(node) == [0, 1, 2, 103, 104]
 
 
@@ -113,14 +113,14 @@ def test_a_full_log_makes_the_feed_wait_and_a_stop_does_not_wait_for_it(
     monkeypatch.setattr("anabranch.limits.PUSH_WAIT_S", 0.05)
     node = node_with(tmp_path / "state", "generator:rate=max,x=sequence", settings=NodeSettings(log_bytes=200_000))
     with node:
-        wait_for(lambda: feed_of(node)["state"] == "waiting", node.statistics)
-        assert "full" in feed_of(node)["error"]
+        wait_for(lambda: feed_of(node).state == "waiting", node.statistics)
+        assert "full" in feed_of(node).error
         store, log = node.hosted.streams.logs["s"]
         before = log.last_id()
         with store.transaction() as transaction:
             transaction.acknowledge("s", "stage:s", log.end_seq())
         wait_for(lambda: log.last_id() > before, node.statistics)
-        wait_for(lambda: feed_of(node)["state"] == "waiting", node.statistics)
+        wait_for(lambda: feed_of(node).state == "waiting", node.statistics)
     assert "feed s" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -128,16 +128,16 @@ def test_a_closed_lane_is_not_fed_any_more(tmp_path: Path) -> None:
     with node_with(tmp_path / "state", "generator:rate=5") as node:
         wait_for(lambda: node.hosted.streams.logs["s"][1].last_id() > 0, node.statistics)
         node.host.doors.close_lane("s", None)
-        wait_for(lambda: feed_of(node)["state"] == "failed", node.statistics)
-        assert "closed" in feed_of(node)["error"]
+        wait_for(lambda: feed_of(node).state == "failed", node.statistics)
+        assert "closed" in feed_of(node).error
     with node_with(tmp_path / "state", "generator:rate=5") as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
 
 
 def test_of_several_producers_the_feed_is_the_one_it_names(tmp_path: Path) -> None:
     spec = "generator:rate=max,rows=10,producer=b"
     with node_with(tmp_path / "state", spec, producers=("a", "b")) as node:
-        wait_for(lambda: feed_of(node)["state"] == "finished", node.statistics)
-        lanes = node.statistics()["sources"]["s"]["lanes"]
-        assert [(lane, facts["closed"]) for lane, facts in lanes.items()] == [("s/a", False), ("s/b", True)]
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
+        lanes = node.statistics().sources["s"].lanes
+        assert [(lane, facts.closed) for lane, facts in lanes.items()] == [("s/a", False), ("s/b", True)]
         assert len(rows_of(node)) == 10

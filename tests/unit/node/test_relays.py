@@ -67,7 +67,7 @@ def is_reset(address: str) -> bool:
 
 
 def held(relays: Relays) -> int:
-    return int(relays.statistics()["b"]["bytes_held"])
+    return int(relays.statistics()["b"].bytes_held)
 
 
 # --- delay and rate --------------------------------------------------------------------------------------------------
@@ -151,9 +151,9 @@ def test_many_connections_at_once_are_kept_apart(relays: Through, server: Server
 
     with ThreadPoolExecutor(MANY) as pool:
         assert all(pool.map(talk, range(MANY)))
-    wait_for(lambda: through.statistics()["b"]["connections"] == 0)
+    wait_for(lambda: through.statistics()["b"].connections == 0)
     told = through.statistics()["b"]
-    assert (told["bytes_there"], told["bytes_back"], told["bytes_held"]) == (MANY * 20_000, MANY * 20_000, 0)
+    assert (told.bytes_there, told.bytes_back, told.bytes_held) == (MANY * 20_000, MANY * 20_000, 0)
 
 
 def test_a_receiver_that_does_not_read_holds_the_sender_back(relays: Through) -> None:
@@ -233,7 +233,7 @@ def test_a_node_that_is_not_there_resets_the_connection(relays: Through) -> None
         port = gone.getsockname()[1]
     through = relays()
     assert is_reset(through.route("b", f"127.0.0.1:{port}"))
-    wait_for(lambda: through.statistics()["b"]["connections"] == 0)
+    wait_for(lambda: through.statistics()["b"].connections == 0)
 
 
 def test_connections_past_the_limit_are_reset(relays: Through, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,7 +254,7 @@ def test_a_cut_is_silence_and_connections_go_on_after_it(relays: Through, server
     with connected(address) as connection:
         round_trip(connection)
         through.set("b", Cut())
-        assert through.statistics()["b"]["state"] == "cut"
+        assert through.statistics()["b"].state == "cut"
         connection.sendall(b"held")
         with connected(address) as newcomer:  # the system answers for us; the other node does not
             newcomer.sendall(b"new")
@@ -264,7 +264,7 @@ def test_a_cut_is_silence_and_connections_go_on_after_it(relays: Through, server
             through.set("b", Heal())
             assert received(connection, 4) == b"held"
             assert received(newcomer, 3) == b"new"
-        assert through.statistics()["b"]["state"] == "open"
+        assert through.statistics()["b"].state == "open"
 
 
 def test_who_gives_up_during_a_cut_is_heard_of_after_it(relays: Through) -> None:
@@ -282,10 +282,10 @@ def test_who_gives_up_during_a_cut_is_heard_of_after_it(relays: Through) -> None
             through.set("b", Cut())
             connection.sendall(b"bye")
         tries = [connected(address) for _ in range(5)]
-        wait_for(lambda: through.statistics()["b"]["connections"] == 6)
+        wait_for(lambda: through.statistics()["b"].connections == 6)
         for each in tries:  # given up again: the other side never hears of them
             each.close()
-        wait_for(lambda: through.statistics()["b"]["connections"] == 1)
+        wait_for(lambda: through.statistics()["b"].connections == 1)
         assert said == []
         through.set("b", Heal())
         wait_for(lambda: said == [b"bye"])
@@ -300,11 +300,11 @@ def test_delay_and_slow_add_up_until_they_are_healed(relays: Through, server: Se
         assert round_trip(connection) >= 0.2
         through.set("b", Slow(100_000))
         told = through.statistics()["b"]
-        assert (told["delay_us"], told["jitter_us"], told["rate_bytes_s"]) == (100_000, 0, 100_000)
+        assert (told.delay_us, told.jitter_us, told.rate_bytes_s) == (100_000, 0, 100_000)
         assert round_trip(connection, bytes(30_000)) >= 0.4
         through.set("b", Heal())
         told = through.statistics()["b"]
-        assert (told["delay_us"], told["jitter_us"], told["rate_bytes_s"]) == (1_000, 500, 50_000_000)
+        assert (told.delay_us, told.jitter_us, told.rate_bytes_s) == (1_000, 500, 50_000_000)
         assert round_trip(connection) < 0.2
 
 
@@ -351,7 +351,7 @@ def test_faults_are_refused_unless_they_are_allowed(relays: Through) -> None:
     through = relays(Link(delay_us=1), allow_faults=False)
     with pytest.raises(ConfigError, match="faults = true"):
         through.set("b", Cut())
-    assert through.statistics()["b"]["state"] == "open"
+    assert through.statistics()["b"].state == "open"
 
 
 def test_only_nodes_with_a_link_are_reached_through_a_relay(relays: Through) -> None:

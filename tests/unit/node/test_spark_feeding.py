@@ -76,8 +76,8 @@ def test_a_batch_that_comes_again_changes_nothing(partitioned: Bench) -> None:
 def test_offsets_that_are_missing_are_given_up(partitioned: Bench) -> None:
     intake(partitioned).take(messages(("p0", 5, 5), ("p0", 6, 6), ("p0", 9, 9)))
     assert values(partitioned) == [(6, 5), (7, 6), (10, 9)]
-    lanes = partitioned.entry.statistics()["lanes"]
-    assert lanes["s/p0"]["next_number"] == 11
+    lanes = partitioned.entry.statistics().lanes
+    assert lanes["s/p0"].next_number == 11
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from anabranch.engine import jvm
 from anabranch.errors import ConfigError, EngineError, StateError
 from anabranch.node.settings import NodeSettings
 from anabranch.node.spark_host import Say, SparkHost
+from anabranch.runtime.status import SparkStatus
 from tests.waiting import wait_for
 
 SLEEPING = "import time; time.sleep(600)"
@@ -94,7 +95,7 @@ def test_a_jvm_that_dies_is_followed_by_another(bench: Bench, caplog: pytest.Log
     wait_for(lambda: bench.begun == 2 and bench.host.is_up)
     assert bench.host.session() is not first
     assert bench.lost == 1
-    assert bench.host.statistics() == {"state": "running", "starts": 2, "error": None}
+    assert bench.host.statistics() == SparkStatus(state="running", starts=2, error=None)
     assert caplog.records[0].message.startswith("Spark's JVM was killed by SIGKILL, perhaps")
 
 
@@ -106,7 +107,7 @@ def test_while_there_is_none_there_is_no_session_and_the_host_says_why(bench: Be
     wait_for(lambda: bench.host.is_restarting)
     with pytest.raises(EngineError, match="it is restarting"):
         bench.host.session()
-    wait_for(lambda: "SIGKILL" in str(bench.host.statistics()["error"]))
+    wait_for(lambda: "SIGKILL" in str(bench.host.statistics().error))
     assert bench.host.has_died()
     held.set()
     wait_for(lambda: bench.host.is_up)
@@ -120,7 +121,7 @@ def test_without_progress_it_is_given_up_and_says_so(bench: Bench) -> None:
     tries = len(limits.RESTART_BACKOFF_S) + 1
     assert len(bench.processes) == tries
     assert f"started {tries} times without progress and has been given up" in str(bench.host.failed)
-    assert bench.host.statistics()["state"] == "failed"
+    assert bench.host.statistics().state == "failed"
 
 
 def test_progress_makes_earlier_deaths_forgotten(bench: Bench) -> None:
@@ -135,7 +136,7 @@ def test_one_that_is_killed_in_the_first_start_is_started_again(bench: Bench) ->
     bench.progresses, bench.starts = False, [bench.die, bench.die, bench.come_up]
     bench.start()
     assert bench.host.is_up
-    assert bench.host.statistics()["starts"] == 3
+    assert bench.host.statistics().starts == 3
 
 
 def test_what_the_first_start_refuses_is_told_at_once(bench: Bench) -> None:
@@ -145,7 +146,7 @@ def test_what_the_first_start_refuses_is_told_at_once(bench: Bench) -> None:
     bench.starts = [refuse]
     with pytest.raises(ConfigError, match="no such master"):
         bench.start()
-    assert bench.host.statistics()["starts"] == 1
+    assert bench.host.statistics().starts == 1
 
 
 def test_a_jvm_that_ends_by_itself_in_the_first_start_is_a_refusal(bench: Bench) -> None:
@@ -211,7 +212,7 @@ def test_another_query_begins_in_the_session_that_is_there(bench: Bench) -> None
     bench.start()
     other = Other()
     bench.host.run(other, threading.Event())
-    assert (bench.begun, other.begun, bench.host.statistics()["starts"]) == (1, 1, 1)
+    assert (bench.begun, other.begun, bench.host.statistics().starts) == (1, 1, 1)
     bench.kill()
     wait_for(lambda: (bench.begun, other.begun) == (2, 2) and bench.host.is_up)
     assert (bench.lost, other.lost) == (1, 1)

@@ -15,6 +15,7 @@ from anabranch.node.copying import Copies
 from anabranch.node.neighbours import Neighbours, direct
 from anabranch.node.serving import ServedLog
 from anabranch.node.synchronizing import Synchronizing
+from anabranch.runtime.status import DeterminantsStatus
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyRequest, Determinants
@@ -113,7 +114,7 @@ def test_nothing_is_sent_before_the_partner_has_confirmed(tmp_path: Path, slow: 
         wait_for(lambda: primary.came == [1, 2, 3], lambda: primary.came)
         assert slow.kept() == [1, 2, 3]
         facts = primary.synchronizing.statistics()[SOURCE]["purdue"]
-        assert facts == {"confirmed": 3, "error": None, "kept": 0}
+        assert facts == DeterminantsStatus(confirmed=3, error=None, kept=0)
 
 
 def test_the_hold_ends_when_the_partner_is_gone(tmp_path: Path, slow: Partner) -> None:
@@ -125,7 +126,7 @@ def test_the_hold_ends_when_the_partner_is_gone(tmp_path: Path, slow: Partner) -
         wait_for(lambda: primary.came == [1, 2, 3], lambda: primary.came)
         primary.append(2)
         wait_for(lambda: primary.came == [1, 2, 3, 4, 5], lambda: primary.came)
-        assert primary.synchronizing.statistics()[SOURCE]["purdue"]["error"] is not None
+        assert primary.synchronizing.statistics()[SOURCE]["purdue"].error is not None
 
 
 def test_a_partner_that_is_back_is_told_what_it_missed_and_waited_for_again(tmp_path: Path) -> None:

@@ -23,8 +23,10 @@ from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.files import load
 from anabranch.query.graph import stages
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.server import FlightServer
 from tests.assigning import assigned
+from tests.statuses import host_status
 from tests.unit.transport.fake_node import FakeNode
 from tests.waiting import wait_for
 
@@ -104,8 +106,8 @@ class Told(FakeNode):
         told = {"tables": {"hosts": {"rows": 1, "digest": digest}}, "uptime_s": uptime_s}
         self._queries = {} if digest is None else {"q": told}
 
-    def status(self) -> dict[str, object]:
-        return {**super().status(), "queries": self._queries}
+    def status(self) -> HostStatus:
+        return host_status({"queries": self._queries})
 
 
 def table(site: str) -> StaticTable:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -86,9 +86,8 @@ class Replica:
         self.close()
         self.open().start()
 
-    def compared_with(self, other: str) -> dict[str, str]:
-        compared: dict[str, str] = self.compared.statistics()[OUTPUT][other]["compared"]
-        return compared
+    def compared_with(self, other: str) -> Mapping[str, str]:
+        return self.compared.statistics()[OUTPUT][other].compared
 
     def close(self) -> None:
         self.compared.stop()
@@ -144,10 +143,10 @@ def test_copies_that_differ_raise_an_alarm_with_stream_interval_and_copies(
     with caplog.at_level(logging.ERROR):
         wait_for(lambda: bool(a.compared.alarms()) and bool(b.compared.alarms()))
     wait_for(lambda: a.compared_with("c") == {"e/0": time(2)})
-    (found,) = a.compared.alarms()[OUTPUT]["latest"]
-    assert (found["stream"], found["origin"], found["start"], found["end"]) == (OUTPUT, "e/0", time(1), time(2))
-    assert {copy: each["rows"] for copy, each in found["copies"].items()} == {"a": 1, "b": 1}
-    assert set(b.compared.alarms()[OUTPUT]["latest"][0]["copies"]) == {"b", "c"}
+    (found,) = a.compared.alarms()[OUTPUT].latest
+    assert (found.stream, found.origin, found.start, found.end) == (OUTPUT, "e/0", time(1), time(2))
+    assert {copy: each.rows for copy, each in found.copies.items()} == {"a": 1, "b": 1}
+    assert set(b.compared.alarms()[OUTPUT].latest[0].copies) == {"b", "c"}
     assert c.compared.alarms() == {}
     assert f"Copies of {OUTPUT} differ in the tuples of e/0 from {time(1)} to {time(2)}" in caplog.text
 
@@ -159,10 +158,10 @@ def test_one_that_is_away_is_compared_when_it_is_back_also_what_it_wrote_before(
     b.write([(0, 1, 5)], e0=I)
     b.close()
     a.write([(0, 1, 6)], e0=I)
-    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is not None)
+    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"].error is not None)
     b.open().start()
     wait_for(lambda: bool(a.compared.alarms()))
-    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is None)
+    wait_for(lambda: a.compared.statistics()[OUTPUT]["b"].error is None)
 
 
 @pytest.mark.parametrize("who", [["a"], ["b"], ["a", "b"]])
@@ -179,7 +178,7 @@ def test_what_was_written_before_a_restart_is_compared_also_if_nothing_follows(
     for name in both.keys() - set(who):
         both[name].start()
     wait_for(lambda: both["a"].compared_with("b") == {"e/0": "closed", "e/1": "closed"})
-    assert [each["start"] for each in both["a"].compared.alarms()[OUTPUT]["latest"]] == [time(2)]
+    assert [each.start for each in both["a"].compared.alarms()[OUTPUT].latest] == [time(2)]
 
 
 def test_one_that_wrote_much_begins_behind_it(replicas: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +193,7 @@ def test_one_that_wrote_much_begins_behind_it(replicas: Opened, monkeypatch: pyt
     a.write([(0, I, 6)], e0=2 * I)
     b.write([(0, I, 7)], e0=2 * I)
     wait_for(lambda: bool(a.compared.alarms()))
-    assert [each["start"] for each in a.compared.alarms()[OUTPUT]["latest"]] == [time(1)]
+    assert [each.start for each in a.compared.alarms()[OUTPUT].latest] == [time(1)]
 
 
 def test_what_was_forgotten_before_a_restart_is_left_out(replicas: Opened) -> None:
@@ -207,7 +206,7 @@ def test_what_was_forgotten_before_a_restart_is_left_out(replicas: Opened) -> No
     b.write([(0, 3 * I, 7)], e0=4 * I)
     a.write([(0, 3 * I, 8)], e0=4 * I)
     wait_for(lambda: bool(a.compared.alarms()))
-    assert [each["start"] for each in a.compared.alarms()[OUTPUT]["latest"]] == [time(3)]
+    assert [each.start for each in a.compared.alarms()[OUTPUT].latest] == [time(3)]
 
 
 def test_what_is_read_and_forgotten_at_once_is_compared(replicas: Opened) -> None:
@@ -218,7 +217,7 @@ def test_what_is_read_and_forgotten_at_once_is_compared(replicas: Opened) -> Non
             each.write([(0, at * I, at if each is a else 9)], e0=(at + 1) * I)
             each.forget()
     wait_for(lambda: a.compared_with("b") == {"e/0": time(5)})
-    assert a.compared.alarms()[OUTPUT]["count"] == 5
+    assert a.compared.alarms()[OUTPUT].count == 5
 
 
 Breaks = Callable[[Replica, pytest.MonkeyPatch], None]
@@ -258,7 +257,7 @@ def test_what_goes_wrong_is_said_by_who_asks_raises_no_alarm_and_holds_up_nobody
         breaks(a if which == "a" else b, patch)
     for each in (a, b):
         each.write([(0, 2 * I, 6)], e0=4 * I)
-    wait_for(lambda: "sums is no longer compared" in str(a.compared.statistics()[OUTPUT]["b"]["error"]))
+    wait_for(lambda: "sums is no longer compared" in str(a.compared.statistics()[OUTPUT]["b"].error))
     assert "sums is no longer compared" in caplog.text
     assert a.compared.alarms() == {}
 
@@ -271,9 +270,9 @@ def test_a_bug_in_what_another_says_is_said_and_asked_again(replicas: Opened, mo
         a.start()
         for each in (a, b):
             each.write([(0, 1, 5)], e0=I)
-        wait_for(lambda: a.compared.statistics()[OUTPUT]["b"]["error"] is not None)
+        wait_for(lambda: a.compared.statistics()[OUTPUT]["b"].error is not None)
     wait_for(lambda: a.compared_with("b") == {"e/0": time(1)})
-    assert a.compared.statistics()[OUTPUT]["b"]["error"] is None
+    assert a.compared.statistics()[OUTPUT]["b"].error is None
     assert a.compared.alarms() == {}
 
 

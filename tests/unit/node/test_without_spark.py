@@ -18,7 +18,7 @@ query.output("even", numbers.filter("n % 2 = 0"))
 diagram = query.checked()
 part = assigned(diagram, "a", entries=["numbers"], feeds=["numbers"], readers={"numbers": ("b",)})
 with Node(diagram, sys.argv[1], part=part) as node, ab.connect(node.address) as connection:
-    assert connection.status()["state"] == "running"
+    assert connection.status().state == "running"
     connection.push("numbers", [{"n": 1}])
 print(*sorted({"pyspark", "py4j"} & sys.modules.keys()))
 """

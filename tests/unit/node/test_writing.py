@@ -238,7 +238,7 @@ def test_a_writer_that_is_named_no_more_does_not_hold_the_log(bench: Bench, tmp_
 
     def facts() -> tuple[object, ...]:
         (found,) = all_writers.statistics()["o"].values()
-        return found["state"], found["rows"], found["position"], found["lag_rows"]
+        return found.state, found.rows, found.position, found.lag_rows
 
     wait_for(lambda: facts() == ("running", 2, 2, 0))  # counted a moment after it is in the file
     assert len(lines(tmp_path / "new.jsonl")) == 2

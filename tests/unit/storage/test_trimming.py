@@ -12,6 +12,7 @@ import pytest
 
 from anabranch.errors import Overloaded, StateError, StreamNotFound
 from anabranch.limits import READERS
+from anabranch.runtime.status import ReaderStatus
 from anabranch.storage import Store
 from anabranch.storage.trimming import TRIM_SEGMENTS
 from tests.unit.storage.stories import NOW, append, observe, rows, spec, values_in
@@ -34,7 +35,10 @@ def test_the_slowest_reader_keeps_what_it_has_not_read(store: Store) -> None:
     assert trim(store, now_us=far_future) == 1
     log = store.log("s")
     assert (log.first_seq(), log.first_id(), log.end_seq(), log.last_id()) == (2, 2, 3, 3)
-    assert log.statistics()["readers"] == {"fast": {"seq": 3, "lag_rows": 0}, "slow": {"seq": 1, "lag_rows": 2}}
+    assert log.statistics().readers == {
+        "fast": ReaderStatus(seq=3, lag_rows=0),
+        "slow": ReaderStatus(seq=1, lag_rows=2),
+    }
     with store.transaction() as transaction:
         transaction.remove_reader("s", "slow")
         assert transaction.trim("s", now_us=NOW) == 2
@@ -216,7 +220,7 @@ def test_at_the_limit_the_slowest_of_several_is_cut_off_and_told_so(path: Path, 
     store = Store.open(path)  # it is remembered
     log = store.log("s")
     assert (log.readers(), values_in(log), log.is_full()) == ({"fast": 9, "middle": 7}, [7, 8, 9], False)
-    assert log.statistics()["cut_off"] == ["slow", "slower"]
+    assert log.statistics().cut_off == ("slow", "slower")
     with pytest.raises(StreamNotFound, match="'slow' was cut off"), store.transaction() as transaction:
         transaction.acknowledge("s", "slow", 1)
     with pytest.raises(StreamNotFound, match="'slow' was cut off"), store.transaction() as transaction:

@@ -15,8 +15,10 @@ from anabranch.model.header import STIME, Kind
 from anabranch.model.links import LinkFault
 from anabranch.model.names import OWNED_LANE
 from anabranch.model.position import Position
+from anabranch.runtime.status import HostStatus
 from anabranch.transport.ports import Push, PushAnswer, ReadRequest, Registration, StreamInfo
 from anabranch.transport.wire import TIMESTAMP, wire_schema
+from tests.statuses import host_status
 
 PING = pa.schema(
     [
@@ -163,8 +165,8 @@ class FakeNode:
 
     # --- node ------------------------------------------------------------------------------------------------------
 
-    def status(self) -> dict[str, object]:
-        return {"node": "fake", "rows": self.last_id}
+    def status(self) -> HostStatus:
+        return host_status({"node": "fake"})
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         self.faults.append((node, fault))

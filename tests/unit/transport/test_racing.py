@@ -91,7 +91,7 @@ def read(replicas: Connections, opened: ExitStack) -> Any:
 
 
 def are_read(taken: Taken) -> bool:
-    return all(copy["state"] == "read" for copy in taken.subscription.statistics().values())
+    return all(copy.state == "read" for copy in taken.subscription.statistics().values())
 
 
 def test_the_first_arrival_passes_and_the_boundaries_are_the_largest(pair: tuple[LogNode, LogNode], read: Any) -> None:
@@ -103,7 +103,7 @@ def test_the_first_arrival_passes_and_the_boundaries_are_the_largest(pair: tuple
     pair[0].append([B1, A3], a=10, b=12)
     wait_for(lambda: taken.promises == {"a": 11, "b": 12})
     assert taken.entries == [A1, A2, A3, B1]
-    first = {name: copy["first"] for name, copy in taken.subscription.statistics().items()}
+    first = {name: copy.first for name, copy in taken.subscription.statistics().items()}
     assert first == {pair[0].address: 2, pair[1].address: 2}
 
 

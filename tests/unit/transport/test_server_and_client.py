@@ -24,6 +24,7 @@ from anabranch.errors import (
 )
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
+from anabranch.runtime.status import HostStatus
 from anabranch.transport import wire
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
@@ -254,8 +255,8 @@ def test_lanes_are_closed_by_name_or_as_the_only_one(client: Client, node: FakeN
     assert node.closed == [("ping", None), ("ping", "p")]
 
 
-def test_status_is_the_nodes_own_words(client: Client) -> None:
-    assert client.status() == {"node": "fake", "rows": 0}
+def test_status_comes_as_the_node_has_it(client: Client) -> None:
+    assert client.status() == FakeNode().status()
 
 
 # --- errors and addresses ------------------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def test_status_is_the_nodes_own_words(client: Client) -> None:
     ],
 )
 def test_an_error_is_raised_as_the_same_class(error: AnabranchError, client: Client, node: FakeNode) -> None:
-    def fail() -> dict[str, object]:
+    def fail() -> HostStatus:
         raise error
 
     node.status = fail  # type: ignore[method-assign]
