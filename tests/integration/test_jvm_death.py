@@ -56,6 +56,11 @@ def spark_of(node: NodeProcess) -> SparkStatus | None:
     return None if status is None else status.spark
 
 
+def starts_of(node: NodeProcess) -> int:
+    spark = spark_of(node)
+    return 0 if spark is None else spark.starts
+
+
 def numbers(connection: ab.Connection, stream: str, column: str) -> list[int]:
     batches = connection.subscribe(stream, start="start", follow=False)
     return [row[column] for batch in batches for row in batch.to_pylist() if row["_kind"] == ab.Kind.INSERTION]
@@ -68,7 +73,7 @@ def test_a_jvm_that_is_killed_twice_leaves_the_output_as_it_would_have_been(tmp_
         node.wait_stopped()
         node.kill_jvm()
         os.kill(node.pid, signal.SIGCONT)
-        node.wait(lambda: spark_of(node).get("starts") == 2 and node.jvm() is not None, "starts Spark again")
+        node.wait(lambda: starts_of(node) == 2 and node.jvm() is not None, "starts Spark again")
         node.kill_jvm()
 
         with ab.connect(node.address) as connection:
