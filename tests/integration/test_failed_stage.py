@@ -58,6 +58,6 @@ def assert_told(node: Node) -> None:
     }
     told = found.stages["divisors"].error
     assert "Stage divisors failed in Spark in box divide at `10 / x`: [DIVIDE_BY_ZERO]" in told
-    assert "with it: divided." in told
+    assert "Affected outputs: divided." in told
     assert "try_divide" in told
     assert "ansi" not in told
