@@ -203,7 +203,7 @@ def test_statistics_count_what_went_in_and_out(node: Node) -> None:
     assert all(stage["state"] == "running" and stage["batches"] > 0 for stage in statistics["stages"].values())
     assert statistics["streams"]["passed"]["rows_in"] >= 3
     assert node.host.statistics().keys() == documented_keys("status --json")
-    assert node.hosted.statistics().keys() == documented_keys("query of a node")
+    assert node.parts.statistics().keys() == documented_keys("query of a node")
     for thing in ("source", "stage", "stream"):
         told = json.dumps(statistics[f"{thing}s"])
         assert [key for key in documented_keys(thing) if f'"{key}": ' not in told] == []

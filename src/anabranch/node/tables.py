@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from anabranch.connectors.static_tables import StaticTable, load_table
 from anabranch.errors import AnabranchError, ConfigError, StateError
@@ -22,6 +22,8 @@ from anabranch.query.graph import Stage, boxes_of
 from anabranch.query.problems import candidates
 
 ASK_EVERY_S: Final = 1.0
+
+T = TypeVar("T")
 
 
 def tables_read(diagram: Diagram, stages: Collection[Stage]) -> tuple[Table, ...]:
@@ -36,6 +38,12 @@ def load_tables(part: AssignedQuery, places: Mapping[str, str]) -> dict[str, Sta
     base = Path() if part.directory is None else part.directory
     read = tables_read(part.diagram, part.stages)
     return {table.name: load_table(table, base, places.get(table.name)) for table in read}
+
+
+def read_by(part: AssignedQuery, tables: Mapping[str, T]) -> dict[str, T]:
+    """Those of the tables of a host that this part reads."""
+    read = {table.name for table in tables_read(part.diagram, part.stages)}
+    return {name: table for name, table in tables.items() if name in read}
 
 
 def refuse_unknown(diagram: Diagram, places: Mapping[str, str]) -> None:
