@@ -47,6 +47,7 @@ def assigned(
                 AssignedReplica(
                     stage=stage.name,
                     inputs={stream: tuple(upstream.get(stream, {host: ""})) for stream in stage.inputs},
+                    peers=tuple(siblings or ()),
                 )
                 for stage in all_stages(diagram)
                 if stage.name in stages
@@ -63,10 +64,9 @@ def assigned(
             ),
             writers=tuple(AssignedWriter(output=output, made_on=(host,)) for output in writes),
             readers={stream: tuple(names) for stream, names in (readers or {}).items()},
-            siblings=tuple(siblings or ()),
             compared={stream: tuple(others) for stream, others in compared.items()},
             shares_tables=tuple(shares_tables or ()),
             technique=technique,
-            addresses={name: address for addresses in named for name, address in addresses.items()},
+            addresses={host: ""} | {name: address for addresses in named for name, address in addresses.items()},
         ),
     )

@@ -21,6 +21,8 @@ from typing import Final
 from anabranch.deploy.plan import Plan
 from anabranch.model.links import Cut, Delay, LinkFault, Slow
 from anabranch.model.times import SECOND
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.parts import reads
 
 ENTRIES_S: Final = 8
 """How many entries the producers push in a second, at most: two or three rows of each lane, as in the paper."""
@@ -75,7 +77,7 @@ class Layout:
             (copy, name)
             for name, node in plan.nodes.items()
             for assignment in node.assignment.queries.values()
-            for copies in assignment.upstream.values()
+            for copies in reads(AssignedQuery(query.diagram, assignment)).values()
             for copy in copies
         ]
         return cls(groups, tuple(sorted({(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]})))

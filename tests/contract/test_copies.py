@@ -28,6 +28,7 @@ from anabranch.node.serving import ServedLog
 from anabranch.query.builder import Query
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.checkers.steady import Steady
+from anabranch.sim.checkers.undisturbed import Undisturbed
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
 from anabranch.sim.observer import Observer
@@ -235,7 +236,7 @@ class Simulated(Copied):
         query.output("o", query.source("s", "x bigint"))
         self._world = World(1)
         network = Network(self._world)
-        observer = Observer(self._world, [], Steady())
+        observer = Observer(self._world, [], Steady(), Undisturbed())
         roles = {name: Role(diagram=query.checked(), readers={"s": ("r",)}) for name in ("m", "n")}
         roles["r"] = Role(diagram=query.checked(), upstream={"s": ("m", "n")}, origins={"s": ORIGINS})
         self._nodes = {

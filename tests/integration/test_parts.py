@@ -13,6 +13,7 @@ import pytest
 import anabranch as ab
 from anabranch import limits
 from anabranch.bench.processes import free_ports
+from anabranch.model.names import reader_name
 from anabranch.model.times import CLOSED_US, format_time
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
@@ -90,7 +91,8 @@ class Deployment:
     def _part(self, name: str) -> AssignedQuery:
         totals, sums = (stage.name for stage in stages(self._diagram))
         if name == "entry":
-            return assigned(self._diagram, name, entries=["events"], readers={"events": REPLICAS})
+            readers = [reader_name(totals, replica) for replica in REPLICAS]
+            return assigned(self._diagram, name, entries=["events"], readers={"events": readers})
         if name in REPLICAS:
             others = {other: self.address(other) for other in REPLICAS if other != name}
             return assigned(
@@ -98,7 +100,7 @@ class Deployment:
                 name,
                 stages=[totals],
                 upstream={"events": {"entry": self.address("entry")}},
-                readers={"box:totals": ("end",)},
+                readers={"box:totals": (reader_name(sums, "end"),)},
                 siblings=others,
                 compared={"every_second": others},
             )
@@ -201,7 +203,7 @@ def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(
                 disk_reserve_bytes=1 << 20,
             )
             made, addresses = query.checked(), {each: f"127.0.0.1:{ports[each]}" for each in ports}
-            entry = assigned(made, name, entries=["events"], readers={"events": REPLICAS})
+            entry = assigned(made, name, entries=["events"], readers={"events": [f"odd@{each}" for each in REPLICAS]})
             replica = assigned(
                 made,
                 name,
@@ -236,7 +238,7 @@ def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> 
         for first in range(600, 1_800, 100):
             connection.push("events", rows(first, first + 100))
         entry = deployment.nodes["entry"]
-        wait_for(lambda: entry.hosted.streams._served["events"].is_cut_off("replica:a"))
+        wait_for(lambda: entry.hosted.streams._served["events"].is_cut_off("replica:totals@a"))
         deployment.start("a")
         wait_for(lambda: "rebuilt" in deployment.said["a"])
         a = deployment.nodes["a"]
@@ -244,7 +246,7 @@ def test_a_replica_that_was_cut_off_is_rebuilt_while_it_runs(tmp_path: Path) -> 
         assert any(
             said.startswith("must be rebuilt: It lacks tuples that no reachable copy") for said in deployment.said["a"]
         )
-        assert not entry.hosted.streams._served["events"].is_cut_off("replica:a")
+        assert not entry.hosted.streams._served["events"].is_cut_off("replica:totals@a")
         wait_for(lambda: len(results(deployment)) == 8)
         deployment.stop("b")
         connection.push("events", rows(1_800, 2_400))

@@ -34,7 +34,7 @@ from tests.waiting import HANG_S, wait_for
 STAGES = ("numbers", "totals", "pairs")
 BATCHES = 14
 ROWS = 60
-QUERY = "queries/power"
+QUERY = "queries/power/replicas/numbers"
 
 pytestmark = pytest.mark.spark
 

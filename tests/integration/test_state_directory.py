@@ -30,7 +30,7 @@ from tests.spark import running
 from tests.waiting import HANG_S, wait_for
 
 MEBIBYTE = 1 << 20
-QUERY = "queries/counts"
+QUERY = "queries/counts/replicas/both"
 
 
 class NoSpark(Exception):
@@ -115,7 +115,7 @@ def test_an_undamaged_directory_goes_on(state: Path, start_without_spark: Callab
     assert seen == [2_000, 2_000]
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"format": 3, "query": {"na', "[]", "null", '{"format": 3}'])
+@pytest.mark.parametrize("text", ["", "{", '{"format": 4, "query": {"na', "[]", "null", '{"format": 4}'])
 def test_a_damaged_marker_is_refused(state: Path, text: str) -> None:
     (state / QUERY / "query.json").write_text(text)
     assert "query.json is damaged" in refused(state).message
@@ -138,7 +138,7 @@ def test_a_directory_of_the_time_when_it_held_one_query_is_refused(tmp_path: Pat
         (tmp_path / name).mkdir()
     (tmp_path / "node.json").write_text('{"format": 2, "query": {}, "part": {}, "life": "a"}')
     told = refused(tmp_path)
-    assert "was written in format 2, this version reads 3" in told.message
+    assert "was written in format 2, this version reads 4" in told.message
     assert "the version of Anabranch that wrote it, or start with an empty directory" in told.remedy
 
 

@@ -11,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.sim.diagrams import PAIRINGS, SUMMINGS
+from anabranch.model.assignment import AssignedEntry, AssignedReplica, QueryAssignment
+from anabranch.model.ids import QueryId
+from anabranch.model.names import internal_stream
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.parts import parts
+from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, simulated
 from anabranch.sim.faults import Fault, Trouble
 from anabranch.sim.role import Protocol
-from anabranch.sim.run import Report, Setting, simulate
+from anabranch.sim.run import ENTRIES, JOINERS, SHARED, Report, Setting, _roles, simulate
 from anabranch.sim.world import SECOND
 from tests.simulation.broken import BROKEN
 
@@ -68,6 +73,7 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.cuts for report in reports) > 20
     assert sum(report.takeovers for report in reports) > 20
     drawn = [Setting.drawn(seed) for seed in SEEDS]
+    assert {setting.shared for setting in drawn} == {False, True}
     assert {setting.first for setting in drawn} == PAIRINGS.keys()
     assert {setting.second for setting in drawn} == SUMMINGS.keys()
     assert min(report.tuples for report in reports) > 10  # a producer may die early
@@ -86,6 +92,46 @@ def test_a_broken_rule_is_noticed(rule: str) -> None:
     first = NOTICED_BY.get(rule, 0)
     seeds = (first, *(seed for seed in range(60) if seed != first))
     assert any(simulate(seed, faults=faults, protocol=BROKEN[rule]).broken for seed in seeds)
+
+
+def test_shared_hosts_are_cut_into_parts_as_real_ones_are() -> None:
+    """What the simulator runs on a host is what ``query.parts`` makes of the same placement."""
+    diagram = simulated("join", "aggregate")
+    roles = _roles(diagram, 150, 8, None, ())
+    by_stage = {role.stages[0].name: role for role in roles.values() if role.stages}
+    makers = {"left": ENTRIES, "right": ENTRIES, internal_stream("pairs"): JOINERS}
+    host_of = {name: str(number) for number, host in enumerate(SHARED) for name in host}
+    at = {stream: tuple(host_of[name] for name in names) for stream, names in makers.items()}
+    for number, names in enumerate(SHARED):
+        mine = [roles[name] for name in names]
+        assignment = QueryAssignment(
+            query=QueryId(diagram.name),
+            host=str(number),
+            cuts=(("pairs", 0, "totals"),),
+            replicas=tuple(
+                AssignedReplica(
+                    stage=stage.name,
+                    inputs={stream: at[stream] for stream in stage.inputs},
+                    peers=tuple(host_of[peer] for peer in role.peers),
+                )
+                for role in mine
+                for stage in role.stages
+            ),
+            entries=tuple(
+                AssignedEntry(source=source, peers=tuple(each for each in "012" if each != str(number)))
+                for source in ("left", "right")
+            ),
+            addresses=dict.fromkeys("012", ""),
+        )
+        entry, *replicas = parts(AssignedQuery(diagram, assignment))
+        assert (entry.entries, entry.stages, entry.upstream) == ({"left", "right"}, (), {})
+        assert [part.assignment.part for part in replicas] == [role.stages[0].name for role in mine if role.stages]
+        for part in replicas:
+            role = by_stage[part.assignment.part]
+            assert part.stages == role.stages
+            assert {stream: tuple(copies) for stream, copies in part.upstream.items()} == {
+                stream: tuple(host_of[name] for name in copies) for stream, copies in role.upstream.items()
+            }
 
 
 def test_without_faults_nothing_is_rebuilt() -> None:
@@ -127,6 +173,7 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         owned=scenario.get("owned", False),
         standby=scenario.get("standby", False),
         fed=scenario.get("fed", False),
+        shared=scenario.get("shared", False),
         lane_limit=scenario.get("lane limit", 1_000),
         horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,
     )

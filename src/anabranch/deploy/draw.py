@@ -12,6 +12,7 @@ from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.connectors import without_password
 from anabranch.query.graph import Stage
+from anabranch.query.parts import parts, reads
 
 
 def as_text(plan: Plan) -> str:
@@ -125,7 +126,7 @@ def _node(node: NodePlan, plan: Plan) -> Iterator[str]:
         if several:
             yield f"  query {name}"
         query = plan.queries[name]
-        for line in (*_assignment(assignment, query), *_tables(node, assignment, query), *_rebuilt(assignment)):
+        for line in (*_assignment(assignment, query), *_tables(node, assignment, query), *_rebuilt(assignment, query)):
             yield f"    {line}" if several else f"  {line}"
 
 
@@ -135,12 +136,12 @@ def _tables(node: NodePlan, assignment: QueryAssignment, query: QueryPlan) -> It
         yield f"reads the table {table.name} from {without_password(place)}"
 
 
-def _rebuilt(assignment: QueryAssignment) -> Iterator[str]:
-    """For a replica: what happens if it loses its disk."""
-    if assignment.siblings:
-        yield f"can be rebuilt from {' or '.join(assignment.siblings)}"
-    elif any(replica.peers for replica in assignment.replicas):
-        yield "cannot be rebuilt: no other node does the same"
+def _rebuilt(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
+    """For each replica: what happens if it loses its disk."""
+    cut = [part for part in parts(AssignedQuery(query.diagram, assignment)) if part.siblings]
+    for part in cut:
+        which = f"{part.assignment.part} " if len(cut) > 1 else ""
+        yield f"{which}can be rebuilt from {' or '.join(part.siblings)}"
 
 
 def _assignment(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
@@ -157,7 +158,7 @@ def _assignment(assignment: QueryAssignment, query: QueryPlan) -> Iterator[str]:
         if host in fragment.nodes:
             others = tuple(other for other in fragment.nodes if other != host)
             yield f"runs {fragment.name}" + (f", as {_do(others)}" if others else "")
-    for streams, nodes in _together(assignment.upstream):
+    for streams, nodes in _together(reads(AssignedQuery(query.diagram, assignment))):
         yield f"reads {streams} from {', '.join(nodes)}"
     for streams, nodes in _together(assignment.readers):
         yield f"sends {streams} to {', '.join(nodes)}"
@@ -198,12 +199,14 @@ def _node_data(node: NodePlan, plan: Plan) -> dict[str, Any]:
                     }
                     for replica in each.replicas
                 },
-                "upstream": {stream: list(copies) for stream, copies in each.upstream.items()},
+                "upstream": {
+                    stream: list(copies)
+                    for stream, copies in reads(AssignedQuery(plan.queries[name].diagram, each)).items()
+                },
                 "readers": {stream: list(readers) for stream, readers in each.readers.items()},
                 "entry": [entry.source for entry in each.entries],
                 "feeds": [entry.source for entry in each.entries if entry.feeds],
                 "writers": [writer.output for writer in each.writers],
-                "siblings": list(each.siblings),
             }
             for name, each in node.assignment.queries.items()
         },

@@ -5,7 +5,8 @@ replicas of its own). The stream of a cut arrow is a log on every node that make
 into stages as it is on one node (``query.graph``), so all boxes of a stage run on the same nodes, and a stage is the
 same Spark query on each: that is what lets one replica be rebuilt from another.
 
-A node that makes a stream reads its own copy, as on one node. A node that does not, reads all copies there are.
+A fragment that makes a stream reads its own copy of it, as on one node. One that does not, reads all copies there are
+(``query.parts``).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Placement = Mapping[str, tuple[str, ...]]
 
 
 class Reading(NamedTuple):
-    """A node that reads a stream which it does not make, and the nodes that have a copy."""
+    """Who reads a stream that it does not make, and the nodes that have a copy."""
 
     reader: str
     stream: str

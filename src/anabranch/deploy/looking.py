@@ -28,6 +28,8 @@ from anabranch.deploy.running import Running, all_running, find
 from anabranch.errors import AnabranchError
 from anabranch.model.ids import QueryId, StreamId
 from anabranch.model.position import Position
+from anabranch.query.assigned import AssignedQuery
+from anabranch.query.parts import inlet_names, parts
 from anabranch.runtime.status import CopyStatus, HostStatus, LogStatus, QueryStatus
 from anabranch.transport.client import Client
 
@@ -200,22 +202,28 @@ def _lanes(query: QueryPlan, plan: Plan, answers: Mapping[str, QueryStatus]) -> 
 
 def _stream(stream: str, query: QueryPlan, plan: Plan, answers: Mapping[str, QueryStatus]) -> StreamStatus:
     assigned = {name: node.assignment.queries.get(QueryId(query.name)) for name, node in plan.nodes.items()}
-    readers = [name for name, each in assigned.items() if each is not None and stream in each.upstream]
+    reading = {
+        host if key == stream else reader: (host, key)
+        for host, each in assigned.items()
+        if each is not None
+        for (reader, read), key in inlet_names(parts(AssignedQuery(query.diagram, each))).items()
+        if read == stream
+    }
     logs = {node: answers[node].streams.get(stream) if node in answers else None for node in query.copies[stream]}
     return StreamStatus(
         copies={
             node: None if log is None else StreamCopyStatus(last_id=log.last_id, bytes=log.bytes)
             for node, log in logs.items()
         },
-        readers={reader: _reader(stream, reader, logs, answers) for reader in readers},
+        readers={reader: _reader(key, host, logs, answers) for reader, (host, key) in reading.items()},
     )
 
 
 def _reader(
-    stream: str, reader: str, logs: Mapping[str, LogStatus | None], answers: Mapping[str, QueryStatus]
+    inlet_name: str, host: str, logs: Mapping[str, LogStatus | None], answers: Mapping[str, QueryStatus]
 ) -> dict[str, ReadCopyStatus] | None:
     """Per copy: whether it is read, how far its reader is behind, and how often it was first; None if nobody says."""
-    inlet = answers[reader].inlets.get(stream) if reader in answers else None
+    inlet = answers[host].inlets.get(inlet_name) if host in answers else None
     if inlet is None:
         return None
     return {name: _read_copy(copy, logs.get(name)) for name, copy in inlet.items()}

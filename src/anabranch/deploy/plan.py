@@ -6,7 +6,7 @@ other peers, and any number of queries.
 
     stream     made on               read by
     source     its entry points      stages; each entry point holds all lanes
-    box:NAME   a fragment's nodes    stages of the same nodes, or inlets of others
+    box:NAME   a fragment's nodes    stages of the same fragment, or inlets of others
     output     a fragment's nodes    clients; an inlet, where its writers run on another node
 """
 
@@ -34,6 +34,7 @@ from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.connectors import is_database
 from anabranch.query.graph import Cut, Stage, boxes_of, origins
+from anabranch.query.parts import parts, reads
 
 DEFAULT_MASTER = "local[*]"
 
@@ -139,8 +140,7 @@ def make_plan(checked: Checked) -> Plan:
         found = flow(diagram, placed)
         directory = (checked.path.parent / table.file).resolve().parent
         query = queries[name] = _query_plan(table, diagram, found, cuts(diagram, placed), directory)
-        readings = [*found.readings(), *_writer_readings(query)]
-        for host, assignment in _assignments(query, readings, addresses).items():
+        for host, assignment in _assignments(query, addresses).items():
             assigned[host][assignment.query] = assignment
     return Plan(
         nodes={
@@ -222,32 +222,22 @@ def _beginning(first: str, nodes: tuple[str, ...]) -> tuple[str, ...]:
     return (*nodes[at:], *nodes[:at])
 
 
-def _writer_readings(query: QueryPlan) -> list[Reading]:
-    """Writers on a node that does not make their output read it from those that do."""
-    return [
-        Reading(node, output, query.copies[output])
-        for output, node in query.writers.items()
-        if node not in query.copies[output]
-    ]
-
-
 # --- nodes ---------------------------------------------------------------------------------------------------------
 
 
-def _assignments(query: QueryPlan, readings: list[Reading], addresses: Mapping[str, str]) -> dict[str, QueryAssignment]:
+def _assignments(query: QueryPlan, addresses: Mapping[str, str]) -> dict[str, QueryAssignment]:
     """What each host runs of a query, for those that run anything."""
     hosts = [host for fragment in query.fragments for host in fragment.nodes]
     hosts += [host for entrance in query.entrances.values() for host in entrance.nodes]
     hosts = list(dict.fromkeys([*hosts, *query.writers.values()]))
-    found = {host: _assignment(host, query, readings) for host in hosts}
-    return {host: _completed(found, host, query, addresses) for host in hosts}
+    found = {host: _assignment(host, query, addresses) for host in hosts}
+    readings = [reading for each in found.values() for reading in _readings(AssignedQuery(query.diagram, each))]
+    return {host: _completed(found, host, query, readings) for host in hosts}
 
 
-def _assignment(host: str, query: QueryPlan, readings: list[Reading]) -> QueryAssignment:
-    readers: dict[str, tuple[str, ...]] = {}
-    for reading in readings:
-        if host in reading.copies and reading.reader not in readers.get(reading.stream, ()):
-            readers[reading.stream] = (*readers.get(reading.stream, ()), reading.reader)
+def _assignment(host: str, query: QueryPlan, addresses: Mapping[str, str]) -> QueryAssignment:
+    """What it does, and not yet for whom."""
+    replicated = [fragment for fragment in query.fragments if len(fragment.nodes) > 1]
     return QueryAssignment(
         query=QueryId(query.name),
         host=host,
@@ -269,9 +259,16 @@ def _assignment(host: str, query: QueryPlan, readings: list[Reading]) -> QueryAs
             for output, writer in query.writers.items()
             if writer == host
         ),
-        readers=readers,
-        compared=_compared(host, query, readers),
+        technique=query.technique if any(host in each.nodes for each in replicated) else Technique.RACE,
+        addresses=addresses,
     )
+
+
+def _readings(whole: AssignedQuery) -> Iterator[Reading]:
+    """What the parts of a host read through inlets."""
+    for part in parts(whole):
+        for stream, copies in part.upstream.items():
+            yield Reading(part.reader, stream, tuple(copies))
 
 
 def _replicas(host: str, query: QueryPlan) -> Iterator[AssignedReplica]:
@@ -293,25 +290,25 @@ def _compared(host: str, query: QueryPlan, readers: Mapping[str, tuple[str, ...]
 
 
 def _completed(
-    found: Mapping[str, QueryAssignment], host: str, query: QueryPlan, addresses: Mapping[str, str]
+    found: Mapping[str, QueryAssignment], host: str, query: QueryPlan, readings: list[Reading]
 ) -> QueryAssignment:
-    """With whom it has to know: those that do the same, and where all of them are."""
+    """With whom it has to know: those that read from it, those that have the same, and where all of them are."""
+    readers: dict[str, tuple[str, ...]] = {}
+    for reading in readings:
+        if host in reading.copies and reading.reader not in readers.get(reading.stream, ()):
+            readers[reading.stream] = (*readers.get(reading.stream, ()), reading.reader)
     mine = found[host]
-    siblings = tuple(other for other, their in found.items() if other != host and _do_the_same(mine, their))
-    sharers = _sharers(found, host, query)
-    named = [
-        sharers,
-        *mine.upstream.values(),
-        *mine.compared.values(),
-        siblings,
-        *(entry.peers for entry in mine.entries),
-    ]
+    sharers, compared = _sharers(found, host, query), _compared(host, query, readers)
+    named = {*sharers, *(other for hosts in compared.values() for other in hosts)}
+    named.update(other for each in mine.entries for other in each.peers)
+    named.update(other for each in mine.replicas for other in each.peers)
+    named.update(copy for copies in reads(AssignedQuery(query.diagram, mine)).values() for copy in copies)
     return replace(
         mine,
-        siblings=siblings,
+        readers=readers,
+        compared=compared,
         shares_tables=sharers,
-        technique=query.technique if siblings else Technique.RACE,
-        addresses={other: addresses[other] for other in sorted({other for hosts in named for other in hosts})},
+        addresses={other: mine.addresses[other] for other in sorted(named)},
     )
 
 
@@ -323,23 +320,6 @@ def _sharers(found: Mapping[str, QueryAssignment], host: str, query: QueryPlan) 
         for name, assignment in found.items()
     }
     return tuple(other for other in found if other != host and read[other] & read[host])
-
-
-def _do_the_same(mine: QueryAssignment, their: QueryAssignment) -> bool:
-    """Whether one host can be rebuilt from the other: they run the same stages, and read the same streams from
-    elsewhere.
-
-    A state is one of all stages of a host together, so that a host which runs several fragments, each with other
-    peers, has no sibling. Neither has one that is an entry point, too: what its stages read of the source is in its own
-    log there, in an order of its own.
-    """
-    return (
-        bool(mine.replicas)
-        and not mine.entries
-        and not their.entries
-        and [each.stage for each in mine.replicas] == [each.stage for each in their.replicas]
-        and mine.upstream.keys() == their.upstream.keys()
-    )
 
 
 def _node_plan(

@@ -94,7 +94,7 @@ class Taking:
         running = self._host.queries.get(part.query)
         if running is None:
             return True
-        if running.part != part:
+        if running.whole != part:
             raise ConfigError(
                 f"The node {self._name} runs another query, or another part of it, under the name {part.query}.",
                 remedy="Give the query another name, or stop the nodes and deploy it again.",

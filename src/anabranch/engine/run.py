@@ -44,7 +44,7 @@ from anabranch.engine.targets import split
 from anabranch.engine.watermark import control_rows_pass, has_empty_journal
 from anabranch.errors import EngineError, check
 from anabranch.model.header import ORIGIN, STIME, TID
-from anabranch.model.ids import QueryId, ReplicaId, StreamId, query_of
+from anabranch.model.ids import JournalId, QueryId, ReplicaId, StreamId
 from anabranch.model.selection import ALL_ROWS, Selection, to_text
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful
@@ -152,7 +152,7 @@ class StageRun:
                 session,
                 schemas[stream],
                 journals=journals,
-                stream=str(StreamId(query, stream)),
+                stream=str(JournalId(query, stage.name, stream)),
                 stage=self._stage,
                 scan=next(scans),
                 max_rows=max_rows,
@@ -250,7 +250,8 @@ class StageRun:
     def _offsets(self, batch_id: int) -> BatchOffsets:
         """Where a batch ended, by the names that its streams have in the query."""
         found = spark_checkpoint.batch_offsets(self._checkpoint, batch_id)
-        return BatchOffsets({query_of(stream)[1]: seq for stream, seq in found.ends.items()}, found.watermark_us)
+        ends = {JournalId.parse(journal).stream: seq for journal, seq in found.ends.items()}
+        return BatchOffsets(ends, found.watermark_us)
 
     def _log_options(self) -> dict[str, str]:
         return {**self._journals.options(), "stage": self._stage, "life": str(self._life)}

@@ -20,10 +20,10 @@ class AssignedReplica:
 
     stage: str
     inputs: Mapping[str, tuple[str, ...]]
-    """Per stream that it reads, the hosts whose replicas or entry points make it. A host that is one of them reads its
-    own; any other reads all of them."""
+    """Per stream that it reads, the hosts whose replicas or entry points make it. All of them are read, unless the
+    same part of the host makes it (``query.parts``)."""
     peers: tuple[str, ...] = ()
-    """The other hosts that run the same stage."""
+    """The other hosts that run the same stage. It can be rebuilt from any of them."""
     generation: int = FIRST_GENERATION
 
 
@@ -53,10 +53,12 @@ class AssignedWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryAssignment:
-    """What a host runs of one query."""
+    """What a host runs of one query, or a part of that."""
 
     query: QueryId
     host: str
+    part: str = ""
+    """Of a replica, if it is only that: the first of its stages. It is called so on all hosts that run it."""
     cuts: tuple[tuple[str, int, str], ...] = ()
     """The arrows that lead to boxes on other hosts, as box, output and reading box: where the query is cut into stages
     besides where it always is. All hosts cut alike."""
@@ -65,24 +67,15 @@ class QueryAssignment:
     entries: tuple[AssignedEntry, ...] = ()
     writers: tuple[AssignedWriter, ...] = ()
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Per stream that is made here and read elsewhere, the hosts that read it."""
-    siblings: tuple[str, ...] = ()
-    """The other hosts that do the same of this query, from any of which this one can be rebuilt."""
+    """Per stream that is made here, the parts that read it through an inlet, as ``reader_name`` calls them."""
     compared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per output that is made here and read by no host, the others that have a copy."""
     shares_tables: tuple[str, ...] = ()
     """The other hosts that read a static table which is read here."""
     technique: Technique = Technique.RACE
-    """What holds back what others would race for; for experiments."""
+    """What holds back what others would race for, where a stage has peers; for experiments."""
     addresses: Mapping[str, str] = field(default_factory=dict)
-    """Of all other hosts that are named above."""
-
-    @property
-    def upstream(self) -> dict[str, tuple[str, ...]]:
-        """Per stream that comes from elsewhere, the hosts that have a copy."""
-        made = [(stream, hosts) for replica in self.replicas for stream, hosts in replica.inputs.items()]
-        made += [(writer.output, writer.made_on) for writer in self.writers]
-        return {stream: hosts for stream, hosts in made if self.host not in hosts}
+    """Of all hosts that are named above."""
 
     def replica(self, stage: str) -> ReplicaId:
         """The id of a replica of this host."""

@@ -6,6 +6,8 @@ its query (on the wire, in Spark's pools and journals, in status) it carries the
     query      paths
     stream     paths/slow        paths/box:pairs        paths/ping.late
     replica    paths/pairs@boston#1: a stage of a query on a host, and how often it was begun anew there
+    journal    paths/pairs/ping: a stream as a stage reads it, for Spark. Another stage of the host may read another
+               copy of it
 
 No name has a slash, an @ or a #, so each form can be read back.
 """
@@ -65,6 +67,25 @@ class ReplicaId:
         if not (query and stage and generation.isdecimal()):
             raise ConfigError(f"{text!r} is not the id of a replica.", remedy="Write query/stage@host#generation.")
         return cls(QueryId(query), stage, host, int(generation))
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class JournalId:
+    """What a stage reads of a stream: the log of a stage beside it, or the journal of its inlet."""
+
+    query: QueryId
+    stage: str
+    stream: str
+
+    def __str__(self) -> str:
+        return f"{self.query}/{self.stage}/{self.stream}"
+
+    @classmethod
+    def parse(cls, text: str) -> JournalId:
+        query, stage, stream = [*text.split("/"), "", ""][:3]
+        if not stream or text.count("/") != 2:
+            raise ConfigError(f"{text!r} is not the id of a journal.", remedy="Write query/stage/stream.")
+        return cls(QueryId(query), stage, stream)
 
 
 def named_in(query: QueryId, name: str) -> str:

@@ -39,9 +39,19 @@ def internal_stream(box: str) -> str:
     return INTERNAL_PREFIX + box
 
 
-def replica_reader(host: str) -> str:
-    """The name under which the replicas of a host read the copies of others. No client can have it."""
-    return f"replica:{host}"
+def reader_name(part: str, host: str) -> str:
+    """What a part of a query on a host is called where others read or are read; one without a name, as its host."""
+    return f"{part}@{host}" if part else host
+
+
+def part_named(reader: str) -> str:
+    """The part in the name of a reader."""
+    return reader.rpartition("@")[0]
+
+
+def replica_reader(reader: str) -> str:
+    """The name under which a part of a query reads the copies of a stream. No client can have it."""
+    return f"replica:{reader}"
 
 
 class Origins:

@@ -1,8 +1,9 @@
-"""The doors of a host: whatever comes over the wire is led to the query that it is about.
+"""The doors of a host: whatever comes over the wire is led to the part of a query that it is about.
 
 Names on the wire carry the query (``query/stream``); inside of a query they do not. Here the query is taken off on the
 way in. A client may leave it out where only one query of the host has such a stream; where several have, it is told
-between which it has to choose. Of a query that is starting or being rebuilt, whoever asks is told to try again.
+between which it has to choose. A stream is the affair of the part that makes it. Of one that is starting or being
+rebuilt, whoever asks is told to try again.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ import pyarrow as pa
 from anabranch.core.roll_call import Roll
 from anabranch.core.telling import Range, Told
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, StreamNotFound
-from anabranch.model.ids import QueryId, StreamId, query_of
+from anabranch.model.ids import JournalId, QueryId, StreamId, query_of
 from anabranch.model.links import LinkFault
 from anabranch.model.names import LATE_SUFFIX
 from anabranch.model.position import Position
-from anabranch.node.hosted_query import HostedQuery
+from anabranch.node.hosted_part import HostedPart
+from anabranch.node.query_parts import QueryParts
 from anabranch.node.reading import wire_batches
 from anabranch.node.streams import check_name
 from anabranch.runtime.status import HostStatus
@@ -44,7 +46,7 @@ from anabranch.transport.ports import (
     StreamInfo,
 )
 
-Queries = Mapping[QueryId, HostedQuery]
+Queries = Mapping[QueryId, QueryParts]
 
 
 class Finder:
@@ -53,13 +55,23 @@ class Finder:
     def __init__(self, queries: Queries) -> None:
         self._queries: Final = queries
 
-    def query(self, query: str) -> HostedQuery:
+    def query(self, query: str) -> QueryParts:
         found = self._queries.get(QueryId(query))
         if found is None:
             raise self.unknown(f"This node has no query {query!r}.")
         return found
 
-    def find(self, name: str) -> tuple[HostedQuery, str]:
+    def find(self, name: str) -> tuple[HostedPart, str]:
+        """The part of a query that has this stream, and the name of the stream in it."""
+        query, stream = self.of(name)
+        return query.having(stream), stream
+
+    def source(self, name: str) -> tuple[HostedPart, str]:
+        """The part of a query that takes in the rows of this source, and the name of the source in it."""
+        query, source = self.of(name)
+        return query.entering(source), source
+
+    def of(self, name: str) -> tuple[QueryParts, str]:
         """The query that has this stream, and the name of the stream in it."""
         query, stream = query_of(name)
         if query is not None:
@@ -67,9 +79,7 @@ class Finder:
         if len(self._queries) == 1:
             (only,) = self._queries.values()
             return only, stream
-        having = [
-            each for each in list(self._queries.values()) if stream.removesuffix(LATE_SUFFIX) in each.part.streams
-        ]
+        having = [each for each in list(self._queries.values()) if stream.removesuffix(LATE_SUFFIX) in each.streams]
         if not having:
             raise self.unknown(f"There is no stream {stream!r}.")
         if len(having) > 1:
@@ -83,7 +93,7 @@ class Finder:
         """A host that waits for a query may have it soon: whoever asks tries again, as if it were not there yet."""
         if not self._queries:
             return NodeUnreachable("The node is waiting for a query.", remedy="Give it one: anabranch deploy FILE")
-        streams = [StreamId(each.id, stream) for each in list(self._queries.values()) for stream in each.part.streams]
+        streams = [StreamId(each.id, stream) for each in list(self._queries.values()) for stream in each.streams]
         return StreamNotFound(message, remedy=f"Streams: {', '.join(sorted(map(str, streams)))}.")
 
 
@@ -104,7 +114,7 @@ class ClientDoors:
 
     def streams(self) -> list[StreamInfo]:
         """Of all queries that have begun."""
-        return [info for each in list(self._queries.values()) if each.calls.lets_in for info in self._infos(each)]
+        return [info for each in list(self._queries.values()) for info in each.infos()]
 
     def stream(self, name: str) -> StreamInfo:
         query, stream = self._finder.find(name)
@@ -131,12 +141,12 @@ class ClientDoors:
 
     def register(self, source: str, producer: str, session: int | None = None) -> Registration:
         check_name("producer", producer)
-        query, name = self._finder.find(source)
+        query, name = self._finder.source(source)
         with query.calls.inside():
             return replace(query.entry(name).register(producer, session), query=query.id)
 
     def push(self, push: Push) -> PushAnswer:
-        query, name = self._finder.find(push.source)
+        query, name = self._finder.source(push.source)
         with query.calls.inside():
             return query.entry(name).push(push)
 
@@ -151,7 +161,7 @@ class ClientDoors:
             query.streams.forget_reader(name, reader)
 
     def close_lane(self, source: str, lane: str | None) -> None:
-        query, name = self._finder.find(source)
+        query, name = self._finder.source(source)
         with query.calls.inside():
             entry = query.entry(name)
             lanes = entry.source.lanes
@@ -164,10 +174,6 @@ class ClientDoors:
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         self._fault(node, fault)
-
-    def _infos(self, query: HostedQuery) -> list[StreamInfo]:
-        with query.calls.inside():
-            return query.streams.infos()
 
 
 class HostDoors:
@@ -189,18 +195,24 @@ class HostDoors:
 
     def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
         """One that cannot be taken holds up no other."""
-        said: dict[QueryId, list[CopyAcknowledgement]] = {}
+        said: dict[HostedPart, list[CopyAcknowledgement]] = {}
         for each in acknowledgements:
-            query, stream = self._finder.find(each.stream)
-            said.setdefault(query.id, []).append(replace(each, stream=stream))
-        for name, about in said.items():
-            query = self._finder.query(name)
-            with query.calls.inside():
-                query.streams.copies.acknowledge_copies(about)
+            part, stream = self._finder.find(each.stream)
+            said.setdefault(part, []).append(replace(each, stream=stream))
+        refused: AnabranchError | None = None
+        for part, about in said.items():
+            try:
+                with part.calls.inside():
+                    part.streams.copies.acknowledge_copies(about)
+            except (NodeUnreachable, StreamNotFound) as error:
+                refused = error
+        if refused is not None:
+            raise refused
 
     def wake(self) -> None:
         for query in list(self._queries.values()):
-            query.streams.copies.wake()
+            for part in query.parts:
+                part.streams.copies.wake()
 
     def reserve_copy(self, reservation: CopyReservation) -> None:
         query, stream = self._finder.find(reservation.stream)
@@ -210,32 +222,31 @@ class HostDoors:
     # --- lanes -----------------------------------------------------------------------------------------------------
 
     def hear(self, sender: str, letter: Sequence[AboutLane]) -> list[AboutLane]:
-        said: dict[QueryId, list[AboutLane]] = {}
+        said: dict[HostedPart, list[AboutLane]] = {}
         for each in letter:
-            query, source = self._finder.find(each.source)
-            said.setdefault(query.id, []).append(AboutLane(source, each.lane, each.message))
+            part, source = self._finder.source(each.source)
+            said.setdefault(part, []).append(AboutLane(source, each.lane, each.message))
         answers: list[AboutLane] = []
-        for name, about in said.items():
-            query = self._finder.query(name)
-            with query.calls.inside():
-                heard = query.peers.hear(sender, about)
-            answers += [AboutLane(f"{name}/{each.source}", each.lane, each.message) for each in heard]
+        for part, about in said.items():
+            with part.calls.inside():
+                heard = part.peers.hear(sender, about)
+            answers += [AboutLane(str(StreamId(part.id, each.source)), each.lane, each.message) for each in heard]
         return answers
 
     def greet(self, greeting: Greeting) -> Roll:
-        query, source = self._finder.find(greeting.source)
+        query, source = self._finder.source(greeting.source)
         with query.calls.inside():
             return query.peers.greet(replace(greeting, source=source))
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def places(self, query: QueryId, asker: str) -> PeerPlaces:
-        asked = self._finder.query(query)
+        asked = self._finder.query(query).like(asker)
         with asked.calls.inside():
             return asked.snapshots.places(asker)
 
     def snapshot(self, query: QueryId, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:
-        asked = self._finder.query(query)
+        asked = self._finder.query(query).like(asker)
         with asked.calls.inside():
             life, pieces = asked.snapshots.snapshot(asker)
         return life, asked.calls.reading(pieces)
@@ -253,33 +264,37 @@ class HostDoors:
 
 
 class SparkDoors:
-    """What Spark asks: the journals of all queries, and the way of its batches into their logs."""
+    """What Spark asks: the journals of all stages, and the way of its batches into their logs."""
 
     def __init__(self, queries: Queries) -> None:
         self._finder: Final = Finder(queries)
 
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
-        query, name = self._finder.find(stream)
-        return query.journals.latest(name, query_of(stage)[1], scan, after_seq, max_rows)
+        part, name = self._journal(stream)
+        return part.journals.latest(name, query_of(stage)[1], scan, after_seq, max_rows)
 
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
-        query, name = self._finder.find(stream)
-        return query.journals.ranges(name, after_seq, to_seq, at_most)
+        part, name = self._journal(stream)
+        return part.journals.ranges(name, after_seq, to_seq, at_most)
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
-        query, name = self._finder.find(request.stream)
-        return query.journals.read(replace(request, stream=name))
+        part, name = self._journal(request.stream)
+        return part.journals.read(replace(request, stream=name))
 
     def wait_room(self, stage: str, life: int, seconds: float) -> bool:
-        query, name = self._stage(stage)
-        return query.journals.wait_room(name, life, seconds)
+        part, name = self._stage(stage)
+        return part.journals.wait_room(name, life, seconds)
 
     def log(self, batch: MadeBatch) -> None:
-        query, name = self._stage(batch.stage)
-        query.journals.log(replace(batch, stage=name))
+        part, name = self._stage(batch.stage)
+        part.journals.log(replace(batch, stage=name))
 
-    def _stage(self, stage: str) -> tuple[HostedQuery, str]:
+    def _journal(self, text: str) -> tuple[HostedPart, str]:
+        journal = JournalId.parse(text)
+        return self._finder.query(journal.query).running(journal.stage), journal.stream
+
+    def _stage(self, stage: str) -> tuple[HostedPart, str]:
         query, name = query_of(stage)
         if query is None:
             raise StreamNotFound(f"This node runs no stage {stage!r}.", remedy="Only Spark sends this request.")
-        return self._finder.query(query), name
+        return self._finder.query(query).running(name), name

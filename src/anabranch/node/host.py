@@ -1,7 +1,7 @@
 """A host: one address, one Spark and one disk, for any number of queries.
 
 It opens the state directory, serves all queries over one Flight server, has one Spark for all of them, opens every
-connection to other hosts, and starts and stops the queries (``hosted_query``), each in a thread of its own: one that
+connection to other hosts, and starts and stops the queries (``query_parts``), each in a thread of its own: one that
 cannot start, fails or is being rebuilt touches no other. A query can be handed to a host that already runs some.
 
 Spark is imported by hosts that need it, when they start it: without it an entry point starts a second sooner and takes
@@ -28,14 +28,16 @@ from anabranch.model.node_state import NodeState
 from anabranch.node import functions
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.doors import ClientDoors, HostDoors, SparkDoors
-from anabranch.node.hosted_query import HostedQuery, HostServices
+from anabranch.node.hosted_part import HostServices
 from anabranch.node.neighbours import Neighbours, direct
+from anabranch.node.query_parts import ATTENTION, QueryParts
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
 from anabranch.node.spark_host import SparkHost, spark_settings
 from anabranch.node.state import StateDirectory
 from anabranch.node.tables import digests, load_tables
 from anabranch.query.assigned import AssignedQuery
+from anabranch.query.parts import parts
 from anabranch.runtime.status import HostStatus, QueryStatus
 from anabranch.transport.journals import JournalServer
 from anabranch.transport.ports import AssignmentPorts
@@ -71,7 +73,7 @@ class Host:
     ) -> None:
         self.name: Final = name
         self.settings: Final = settings or NodeSettings()
-        self.queries: Final[dict[QueryId, HostedQuery]] = {}
+        self.queries: Final[dict[QueryId, QueryParts]] = {}
         self.doors: Final = ClientDoors(self.queries, status=self.statistics, fault=self.fault_link)
         """What clients may ask."""
         self._progress = progress
@@ -180,7 +182,7 @@ class Host:
         queries = list(self.queries.items())
         return {(name, stage): error for name, query in queries for stage, error in query.failed_stages().items()}
 
-    def _failure(self, query: HostedQuery) -> AnabranchError | None:
+    def _failure(self, query: QueryParts) -> AnabranchError | None:
         start = self._starting.get(query.id)
         return query.failure() or (None if start is None else start.refused())
 
@@ -191,7 +193,7 @@ class Host:
         functions.digests(part)
         return load_tables(part, self.settings.tables)
 
-    def _make(self, part: AssignedQuery, tables: Mapping[str, StaticTable]) -> HostedQuery:
+    def _make(self, part: AssignedQuery, tables: Mapping[str, StaticTable]) -> QueryParts:
         services = HostServices(
             settings=self.settings,
             neighbours=self._neighbours,
@@ -199,13 +201,15 @@ class Host:
             spark=self._spark_host,
             journals=self._journal_host,
         )
-        directory = self._directory.query(part, digests(tables))
+        cut = parts(part)
+        directories = self._directory.parts(cut, digests(tables))
         start = self._starting[part.query] = _Start(part.query, self._progress)
-        query = HostedQuery(part, directory, services, tables=tables, progress=start.say)
+        cut_with = list(zip(cut, directories, strict=True))
+        query = QueryParts(part, cut_with, services, tables=tables, progress=start.say)
         self.queries[part.query] = query
         return query
 
-    def _begin(self, query: HostedQuery) -> _Start:
+    def _begin(self, query: QueryParts) -> _Start:
         start = self._starting[query.id]
         start.begin(query.start)
         return start
@@ -279,7 +283,7 @@ class Host:
             queries={name: self._query_statistics(query) for name, query in list(self.queries.items())},
         )
 
-    def _query_statistics(self, query: HostedQuery) -> QueryStatus:
+    def _query_statistics(self, query: QueryParts) -> QueryStatus:
         failure = self._failure(query)
         found = query.statistics()
         return found if failure is None else replace(found, state=NodeState.FAILED, error=str(failure))
@@ -292,17 +296,7 @@ class Host:
             return NodeState.FAILED
         failed = self.failures()
         states = {query.state() for name, query in list(self.queries.items()) if name not in failed}
-        return next(state for state in _ATTENTION if state in states)
-
-
-_ATTENTION: Final = (
-    NodeState.REBUILDING,
-    NodeState.STOPPING,
-    NodeState.RESTARTING_SPARK,
-    NodeState.STARTING,
-    NodeState.RUNNING,
-    NodeState.FAILED,
-)
+        return next(state for state in ATTENTION if state in states)
 
 
 class _Start:

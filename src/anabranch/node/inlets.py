@@ -1,4 +1,4 @@
-"""The streams that a node reads from others: an inlet with its journal for each, and someone who follows each copy."""
+"""The streams that a part of a query reads: an inlet with its journal for each, and someone who follows each copy."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Inlets:
                 self._neighbours.client(copy, address),
                 self._acknowledger(copy, address),
                 copy=copy,
-                reader=replica_reader(self._part.host),
+                reader=replica_reader(self._part.reader),
                 life=self._life,
                 rebuild=self._rebuild,
                 hold=self._holds.get(stream, at_once),

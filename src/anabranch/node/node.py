@@ -13,7 +13,8 @@ from typing import Final, Self
 from anabranch.errors import AnabranchError, QueryError
 from anabranch.model.ids import QueryId
 from anabranch.node.host import Host
-from anabranch.node.hosted_query import HostedQuery
+from anabranch.node.hosted_part import HostedPart
+from anabranch.node.query_parts import QueryParts
 from anabranch.node.relays import Relays
 from anabranch.node.settings import NodeSettings
 from anabranch.node.tables import refuse_unknown
@@ -51,9 +52,14 @@ class Node:
         self.host: Final = Host(assigned.host, state, settings, queries=[assigned], relays=relays, progress=progress)
 
     @property
-    def hosted(self) -> HostedQuery:
+    def parts(self) -> QueryParts:
         """The query on its host."""
         return self.host.queries[QueryId(self.diagram.name)]
+
+    @property
+    def hosted(self) -> HostedPart:
+        """Of several parts, the last."""
+        return self.parts.parts[-1]
 
     def start(self) -> None:
         """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that.
@@ -81,7 +87,7 @@ class Node:
 
     def stream(self, name: str) -> StreamInfo:
         """One stream of the query."""
-        return self.hosted.streams.info(name)
+        return self.parts.having(name).streams.info(name)
 
     def failure(self) -> AnabranchError | None:
         """Why the node cannot go on: every stage has given up, one found its state broken, or the housekeeper ended."""
@@ -89,7 +95,7 @@ class Node:
 
     def failed_stages(self) -> dict[str, AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
-        return self.hosted.failed_stages()
+        return self.parts.failed_stages()
 
     def statistics(self) -> QueryStatus:
         """Everything worth showing of its query; that of its host is ``host.statistics``."""
@@ -97,7 +103,7 @@ class Node:
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""
-        return self.hosted.wait_caught_up(timeout_s)
+        return self.parts.wait_caught_up(timeout_s)
 
 
 def _checked(diagram: Diagram) -> Diagram:

@@ -1,6 +1,6 @@
-"""The calls that are under way in a query, so that it can be closed while its host goes on serving others.
+"""The calls that are under way in a part of a query, so that it can be closed while its host goes on serving others.
 
-The files of a query are closed under nobody: whoever is inside is asked to end and waited for, whoever comes is told to
+The files of a part are closed under nobody: whoever is inside is asked to end and waited for, whoever comes is told to
 try again.
 """
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class OpenCalls:
-    """Closed at first; ``name`` is that of the query. Any thread may use it."""
+    """Closed at first; ``name`` is that of the query, or of the part of it. Any thread may use it."""
 
     def __init__(self, name: str) -> None:
         self._name: Final = name
@@ -54,8 +54,7 @@ class OpenCalls:
     def __exit__(self, *exc_info: object) -> None:
         with self._lock:
             self._open -= 1
-            if not self._lets_in:  # only then somebody waits
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def reading(self, pieces: Iterator[T]) -> Iterator[T]:
         """The same pieces. A read that ends because the query is closed says so: it is not the end of the stream."""
@@ -71,5 +70,5 @@ class OpenCalls:
     def _check(self) -> None:
         if not self._lets_in:
             raise NodeUnreachable(
-                f"The query {self._name} is starting, being rebuilt or stopping.", remedy="Try again in a moment."
+                f"{self._name} is starting, being rebuilt or stopping.", remedy="Try again in a moment."
             )

@@ -1,4 +1,4 @@
-"""A node that is rebuilt from a peer: it lost its state, or cannot get what it lacks from those that it reads.
+"""A replica that is rebuilt from a peer: it lost its state, or cannot get what it lacks from those that it reads.
 
 ``core.rebuild`` decides the order: ask a sibling how far it has read, reserve these places under the new life, and only
 then fetch its state. This class asks, fetches, and installs: what arrives is checked file by file, made this node's own
@@ -91,7 +91,7 @@ class Rebuilding:
         while not self._attempt():
             if self._empty == self._part.siblings.keys():
                 raise StateError(
-                    f"Node {self._part.host!r} has lost its state, and so has every node that it could be rebuilt "
+                    f"{self._part.called} has lost its state, and so has every node that it could be rebuilt "
                     f"from: {', '.join(sorted(self._empty))}.",
                     remedy="What was trimmed upstream is gone. Start over with empty state directories on all nodes.",
                 )
@@ -149,11 +149,11 @@ class Rebuilding:
 
     def _ask(self, peer: str) -> rebuild.Event | None:
         with self._client(peer, self._part.siblings[peer]) as client:
-            told = client.places(self._part.host)
+            told = client.places(self._part.reader)
         changes = describe_changes(dict(told.belongs_to), self._directory.belongs_to)
         if changes:
             raise ConfigError(
-                f"This node cannot be rebuilt from {peer}: {'; '.join(changes)}.",
+                f"{self._part.called} cannot be rebuilt from {peer}: {'; '.join(changes)}.",
                 remedy="Deploy the same query, tables and version to all nodes.",
             )
         if not any(position is not None and position.id for position in told.places.values()):
@@ -168,9 +168,9 @@ class Rebuilding:
             client.reserve_copy(
                 CopyReservation(
                     stream=stream,
-                    reader=replica_reader(self._part.host),
+                    reader=replica_reader(self._part.reader),
                     life=place.life,
-                    like=replica_reader(place.like),
+                    like=replica_reader(self._part.reader_at(place.like)),
                     like_life=place.like_life,
                     position=place.position,
                 )
@@ -181,7 +181,7 @@ class Rebuilding:
 
     def _fetch(self, peer: str) -> rebuild.Event | None:
         target = self._directory.arriving()
-        with self._client(peer, self._part.siblings[peer]) as client, client.snapshot(self._part.host) as snapshot:
+        with self._client(peer, self._part.siblings[peer]) as client, client.snapshot(self._part.reader) as snapshot:
             try:
                 write_pieces(self._watched(iter(snapshot), peer), target)
             except OSError as error:
@@ -244,7 +244,7 @@ def make_own(directory: Path, part: AssignedQuery, writers: Sequence[str]) -> No
     writers of this node have lost their places.
     """
     readers = {INLET_READER} | {stage_reader(stage.name) for stage in part.stages}
-    readers |= {replica_reader(node) for nodes in part.readers.values() for node in nodes}
+    readers |= {replica_reader(name) for names in part.readers.values() for name in names}
     for path in sorted(directory.glob("*/*.db")):
         store = Store.open(path)
         try:

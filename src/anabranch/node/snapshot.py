@@ -1,4 +1,4 @@
-"""The state of a node at one moment, given to a peer that is rebuilt from it, while the node goes on.
+"""The state of a replica at one moment, given to a peer that is rebuilt from it, while the replica goes on.
 
 For that moment, a few milliseconds, every store is held in a transaction: no batch can be logged, nothing arrives and
 nothing is trimmed. So the last batch of every log is the last one of its checkpoint, what a stage has read is in the
@@ -35,7 +35,8 @@ from anabranch.transport.ports import PeerPlaces, SnapshotPiece
 
 
 class Snapshots:
-    """What a node offers to its siblings. ``stores`` are those that are open, ``failure`` says why it cannot help."""
+    """What a replica offers to its siblings. ``stores`` are those that are open, ``failure`` says why it cannot
+    help."""
 
     def __init__(
         self,
@@ -121,8 +122,9 @@ class Snapshots:
                 store.copy_to(path)
 
     def _check_asker(self, asker: str) -> None:
-        if asker not in self._part.siblings:
-            known = ", ".join(self._part.siblings) or "none"
+        siblings = [self._part.reader_at(host) for host in self._part.siblings]
+        if asker not in siblings:
+            known = ", ".join(siblings) or "none"
             raise ConfigError(
                 f"Node {asker!r} cannot be rebuilt from {self._part.host!r}: it runs a different part of the query.",
                 remedy=f"Deploy the same file to all nodes. Those that can: {known}.",

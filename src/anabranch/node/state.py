@@ -3,17 +3,21 @@
     host.json                  the format of all that lies here
     lock                       held while a host runs on the directory
     queries/NAME/              one for each query that the host runs or has run: they share nothing
-        query.json             the diagram that everything here belongs to, without its feeds and writers, the digests
-                               of the tables that it reads and of the modules that it calls, which part of it the host
-                               does, and the life that began with the directory
-        sources/NAME.db        lanes, log and late log of a source: one transaction domain each
-        inlets/NAME.db         the journal of a stream that other hosts make, and what its inlet knows of their copies
-        stages/NAME.db         the logs that one Spark query writes, and its batch ledger
-        …/NAME.db-bodies/      the large bodies of their segments
-        checkpoints/NAME/      Spark's own checkpoint of that query
-        lent/                  what is being given to a peer that is rebuilt from this host
-        arriving/              what has come so far from the peer that this host is rebuilt from
-        arrived/               all of it: it takes the place of the rest, now or at the next start
+        entry/                 of its parts (``query.parts``), which share nothing either: the entry points,
+        replicas/STAGE/        the stages that the same hosts run, by the first of them,
+        writers/               and the writers of outputs that other hosts make; each with
+
+    query.json                 the diagram that everything here belongs to, without its feeds and writers, the digests
+                               of the tables that it reads and of the modules that it calls, which part of it this is,
+                               and the life that began with the directory
+    sources/NAME.db            lanes, log and late log of a source: one transaction domain each
+    inlets/NAME.db             the journal of a stream that other parts make, and what its inlet knows of their copies
+    stages/NAME.db             the logs that one Spark query writes, and its batch ledger
+    …/NAME.db-bodies/          the large bodies of their segments
+    checkpoints/NAME/          Spark's own checkpoint of that query
+    lent/                      what is being given to a peer that is rebuilt from this replica
+    arriving/                  what has come so far from the peer that this replica is rebuilt from
+    arrived/                   all of it: it takes the place of the rest, now or at the next start
 
 A directory that is not ours, belongs to another query or is in use is refused before anything in it is touched.
 """
@@ -25,19 +29,21 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final
 
 from anabranch import failpoints
 from anabranch.errors import StateError
 from anabranch.node.functions import digests
+from anabranch.node.tables import read_by
 from anabranch.query.assigned import AssignedQuery
+from anabranch.query.parts import parts
 from anabranch.query.text import diagram_to_dict
 from anabranch.syncing import sync
 
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 
 class StateDirectory:
@@ -54,9 +60,15 @@ class StateDirectory:
             if not marker.exists():
                 _write_durably(marker, json.dumps({"format": FORMAT}))
 
-    def query(self, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> QueryDirectory:
-        """Where this query has its state; ``tables`` are the digests of the tables that the host reads for it."""
-        return QueryDirectory(self.path / _QUERIES / part.query, part, tables)
+    def parts(self, cut: Sequence[AssignedQuery], tables: Mapping[str, str] | None = None) -> list[QueryDirectory]:
+        """Where the parts of a query have their state; ``tables`` are the digests of the tables that the host reads
+        for it."""
+        for part in cut[:1]:
+            _refuse_other_parts(self.path / _QUERIES / part.query, cut)
+        return [
+            QueryDirectory(self.path / _QUERIES / part.query / _place_of(part), part, read_by(part, tables or {}))
+            for part in cut
+        ]
 
     def free_bytes(self) -> int:
         return _free_bytes(self.path)
@@ -68,7 +80,7 @@ class StateDirectory:
 
 
 class QueryDirectory:
-    """The state of one query, in the directory of a host that is open."""
+    """The state of one part of a query, in the directory of a host that is open."""
 
     def __init__(self, path: Path, part: AssignedQuery, tables: Mapping[str, str] | None = None) -> None:
         self.path: Final = path
@@ -103,6 +115,9 @@ class QueryDirectory:
             shutil.rmtree(self.path / name, ignore_errors=True)
         (self.path / _QUERY).unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # other parts lie there
+            for above in self.path.parents[: 2 if self.path.parent.name == _REPLICAS else 1]:
+                above.rmdir()
 
     # --- being rebuilt, and helping a peer -------------------------------------------------------------------------
 
@@ -178,15 +193,38 @@ def _free_bytes(path: Path) -> int:
     return found.f_bavail * found.f_frsize
 
 
-def check_directory(path: Path, parts: Iterable[tuple[AssignedQuery, Mapping[str, str]]]) -> None:
+def check_directory(path: Path, queries: Iterable[tuple[AssignedQuery, Mapping[str, str]]]) -> None:
     """Whether a host could run these queries on it now, found out before one is started: ``StateError`` says why
     not. With each come the digests of its tables."""
     _refuse_foreign(path)
     if (path / "lock").exists():
         _take_lock(path).close()
-    for part, tables in parts:
-        if (path / _QUERIES / part.query / _QUERY).exists():
-            _read_marker(path / _QUERIES / part.query, _facts(part, tables))
+    for whole, tables in queries:
+        cut, directory = parts(whole), path / _QUERIES / whole.query
+        _refuse_other_parts(directory, cut)
+        for part in cut:
+            if (directory / _place_of(part) / _QUERY).exists():
+                _read_marker(directory / _place_of(part), _facts(part, read_by(part, tables)))
+
+
+def _place_of(part: AssignedQuery) -> Path:
+    """Where a part lies in the directory of its query."""
+    if part.stages:
+        return Path(_REPLICAS, part.stages[0].name)
+    return Path(_ENTRY if part.entries else _WRITERS)
+
+
+def _refuse_other_parts(directory: Path, cut: Sequence[AssignedQuery]) -> None:
+    """What lies here of parts that this host does not run is not silently left behind."""
+    places = [directory / _ENTRY, directory / _WRITERS, *(directory / _REPLICAS).glob("*")]
+    held = {place.relative_to(directory) for place in places if (place / _QUERY).exists()}
+    strange = sorted(held - {_place_of(part) for part in cut})
+    if strange:
+        _check_query(directory, _stored_facts(directory / strange[0]), _facts(cut[0], {}))
+        raise StateError(
+            f"{directory} holds the state of another part of the query: {', '.join(map(str, strange))}.",
+            remedy="Run a part that was placed anew on a new state directory, or undo the change.",
+        )
 
 
 def _facts(part: AssignedQuery, tables: Mapping[str, str]) -> dict[str, Any]:
@@ -207,25 +245,8 @@ def _facts(part: AssignedQuery, tables: Mapping[str, str]) -> dict[str, Any]:
 
 def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
     """The life that the directory belongs to, if it is of the same part of the same query."""
-    marker = path / _QUERY
-    try:
-        found = json.loads(marker.read_text())
-        if not isinstance(found, dict) or (
-            found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
-        ):
-            raise ValueError("it does not name its query")
-    except (OSError, ValueError) as error:
-        raise StateError(
-            f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
-        ) from error
-    if found.get("format") != FORMAT:
-        raise _other_format(path, found.get("format"))
-    changes = describe_changes(found["query"], mine["query"])
-    if changes:
-        raise StateError(
-            f"{path} holds the state of another query: {'; '.join(changes)}.",
-            remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
-        )
+    found = _stored_facts(path)
+    _check_query(path, found, mine)
     _check_tables(path, found.get("tables", {}), mine.get("tables", {}))
     moved = describe_changes(found["part"], mine["part"])
     if moved:
@@ -240,6 +261,33 @@ def _read_marker(path: Path, mine: Mapping[str, Any]) -> str:
             remedy="A changed function makes a new stream: run it on a new state directory, or undo the change.",
         )
     return str(found["life"])
+
+
+def _stored_facts(path: Path) -> dict[str, Any]:
+    """Whose a directory says that it is."""
+    marker = path / _QUERY
+    try:
+        found = json.loads(marker.read_text())
+        if not isinstance(found, dict) or (
+            found.get("format") == FORMAT and not {"query", "part", "life"} <= found.keys()
+        ):
+            raise ValueError("it does not say which query it belongs to")
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"{marker} is damaged: {error}.", remedy="Restore it from a backup, or start with an empty directory."
+        ) from error
+    if found.get("format") != FORMAT:
+        raise _other_format(path, found.get("format"))
+    return found
+
+
+def _check_query(path: Path, found: Mapping[str, Any], mine: Mapping[str, Any]) -> None:
+    changes = describe_changes(found["query"], mine["query"])
+    if changes:
+        raise StateError(
+            f"{path} holds the state of another query: {'; '.join(changes)}.",
+            remedy="A changed query is a new stream: run it on a new state directory, or undo the change.",
+        )
 
 
 def _check_tables(path: Path, old: Mapping[str, str], new: Mapping[str, str]) -> None:
@@ -332,6 +380,7 @@ _OLD_MARKER: Final = "node.json"
 
 _QUERY: Final = "query.json"
 _QUERIES: Final = "queries"
+_ENTRY, _REPLICAS, _WRITERS = "entry", "replicas", "writers"
 _PARTS: Final = ("sources", "inlets", "stages", "checkpoints")
 _OURS: Final = frozenset({"lock", f"{_MARKER}.new"})
 """What a host that was killed during its very first start may have left."""

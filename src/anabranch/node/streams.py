@@ -1,8 +1,8 @@
-"""The streams of a node: their stores and logs, who reads them, and what can be forgotten.
+"""The streams of a part of a query: their stores and logs, who reads them, and what can be forgotten.
 
-Readers are of three kinds. Those inside the node, its stages, writers and inlets, are never cut off. Replicas at other
-nodes are served by ``copies``. All others are clients that gave a name, so that nothing is forgotten before they
-acknowledge it.
+Readers are of three kinds. Those inside the part, its stages, writers and inlets, are never cut off. Other parts, on
+this host or elsewhere, are served by ``copies``. All others are clients that gave a name, so that nothing is forgotten
+before they acknowledge it.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Streams:
                     transaction.add_reader(name, reader, at_seq=0)
         self.logs[name] = (store, log)
         if name in self._part.readers:
-            readers = [replica_reader(node) for node in self._part.readers[name]]
+            readers = [replica_reader(reader) for reader in self._part.readers[name]]
             self._served[name] = ServedLog(store, log, readers, clock=self._clock)
             if self._synchronizing is not None:
                 self._synchronizing.open(log)
@@ -110,7 +110,7 @@ class Streams:
     # --- finding ---------------------------------------------------------------------------------------------------
 
     def find(self, stream: str) -> tuple[Store, Log]:
-        known = {target.stream for stage in self._part.stages for target in stage.targets}
+        known = self._part.made
         # On a first start Spark alone knows the output's columns: clients try again until it has told them.
         if stream in known and stream not in self.logs and not self._ready.wait(_FIRST_START_WAIT_S):
             raise NodeUnreachable(f"Stream {stream!r} is not available yet: the node is starting.")
@@ -186,7 +186,7 @@ class Streams:
 
     def forget_reader(self, stream: str, reader: str) -> None:
         store, log = self.find(stream)
-        replicas = {replica_reader(node) for node in self._part.readers.get(stream, ())}
+        replicas = {replica_reader(reader) for reader in self._part.readers.get(stream, ())}
         others = (log.readers().keys() | log.cut_off()) - self.kept_readers(stream) - replicas
         if reader not in others:
             names = ", ".join(sorted(others)) or "none"

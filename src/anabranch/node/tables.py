@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from anabranch.connectors.static_tables import StaticTable, load_table
 from anabranch.errors import AnabranchError, ConfigError, StateError
@@ -20,8 +20,11 @@ from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram, Lookup, Table
 from anabranch.query.graph import Stage, boxes_of
 from anabranch.query.problems import candidates
+from anabranch.runtime.status import TableStatus
 
 ASK_EVERY_S: Final = 1.0
+
+T = TypeVar("T")
 
 
 def tables_read(diagram: Diagram, stages: Collection[Stage]) -> tuple[Table, ...]:
@@ -38,6 +41,12 @@ def load_tables(part: AssignedQuery, places: Mapping[str, str]) -> dict[str, Sta
     return {table.name: load_table(table, base, places.get(table.name)) for table in read}
 
 
+def read_by(part: AssignedQuery, tables: Mapping[str, T]) -> dict[str, T]:
+    """Those of the tables of a host that this part reads."""
+    read = {table.name for table in tables_read(part.diagram, part.stages)}
+    return {name: table for name, table in tables.items() if name in read}
+
+
 def refuse_unknown(diagram: Diagram, places: Mapping[str, str]) -> None:
     """Where only one query can be meant: a table that it does not have is a mistake."""
     known = [table.name for table in diagram.tables]
@@ -48,6 +57,10 @@ def refuse_unknown(diagram: Diagram, places: Mapping[str, str]) -> None:
 
 def digests(tables: Mapping[str, StaticTable]) -> dict[str, str]:
     return {name: table.digest for name, table in tables.items()}
+
+
+def statuses(tables: Mapping[str, StaticTable]) -> dict[str, TableStatus]:
+    return {name: TableStatus(rows=table.rows.num_rows, digest=table.digest) for name, table in tables.items()}
 
 
 def differences(mine: Mapping[str, str], other: Mapping[str, Any]) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Final
 from anabranch.errors import ConfigError
 from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter, QueryAssignment
 from anabranch.model.ids import QueryId, ReplicaId, StreamId
-from anabranch.model.names import lane_origin
+from anabranch.model.names import lane_origin, reader_name
 from anabranch.query.boxes import Arrow, Diagram
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.graph import Stage, origins, stages
@@ -52,10 +52,13 @@ class AssignedQuery:
         self.technique: Final = assignment.technique
         self.peers: Final = {each.source: self._at(each.peers) for each in assignment.entries}
         """Per source that comes in here, its other entry points, and their addresses."""
-        self.upstream: Final = {stream: self._at(hosts) for stream, hosts in assignment.upstream.items()}
-        """Per stream that comes from elsewhere, the hosts that have a copy, and their addresses."""
-        self.siblings: Final = self._at(assignment.siblings)
-        """The other hosts that do the same, from any of which this one can be rebuilt, and their addresses."""
+        self.made: Final = frozenset({*self.entries, *(each.stream for stage in self.stages for each in stage.targets)})
+        """The streams that come in or are computed here."""
+        self.upstream: Final = self._read_from()
+        """Per stream that is read and not made here, the hosts that have a copy, and their addresses. The host itself
+        is one of them where another part of it makes the stream."""
+        self.siblings: Final = self._at(self._peers())
+        """The other hosts that run the same stages, from any of which these can be rebuilt, and their addresses."""
         self.compared: Final = {stream: self._at(hosts) for stream, hosts in assignment.compared.items()}
         """Per output that is made here and read by no host, the others that have a copy, and their addresses."""
         self.shares_tables: Final = self._at(assignment.shares_tables)
@@ -82,6 +85,21 @@ class AssignedQuery:
     def host(self) -> str:
         return self.assignment.host
 
+    @property
+    def reader(self) -> str:
+        """As what it reads the copies of others."""
+        return self.reader_at(self.host)
+
+    def reader_at(self, host: str) -> str:
+        """As what the same stages of another host read."""
+        return reader_name(self.assignment.part, host)
+
+    @property
+    def called(self) -> str:
+        """For people."""
+        part = self.assignment.part
+        return f"The replica {part} of {self.query} on {self.host!r}" if part else f"Node {self.host!r}"
+
     def replica(self, stage: str) -> ReplicaId:
         return self.assignment.replica(stage)
 
@@ -91,8 +109,7 @@ class AssignedQuery:
     @property
     def streams(self) -> frozenset[str]:
         """All that the host has, once it runs: what comes in, what its stages make, and what it reads from others."""
-        made = {target.stream for stage in self.stages for target in stage.targets}
-        return frozenset({*self.entries, *made, *self.upstream})
+        return self.made | self.upstream.keys()
 
     @property
     def needs_spark(self) -> bool:
@@ -110,6 +127,17 @@ class AssignedQuery:
         return found | {
             target.stream: origins(self.diagram, target.arrow) for stage in self.all_stages for target in stage.targets
         }
+
+    def _read_from(self) -> dict[str, Mapping[str, str]]:
+        read = [(stream, hosts) for each in self.assignment.replicas for stream, hosts in each.inputs.items()]
+        read += [(writer.output, writer.made_on) for writer in self.assignment.writers]
+        addresses = self.assignment.addresses
+        return {stream: {host: addresses[host] for host in hosts} for stream, hosts in read if stream not in self.made}
+
+    def _peers(self) -> tuple[str, ...]:
+        """Those of all stages, if all have the same."""
+        peers = {replica.peers for replica in self.assignment.replicas}
+        return peers.pop() if len(peers) == 1 else ()
 
     def _at(self, hosts: Iterable[str]) -> Mapping[str, str]:
         return {host: self.assignment.addresses[host] for host in hosts if host != self.host}

@@ -331,15 +331,27 @@ class TableStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartStatus:
+    """A part of a query on a node: its entry points, a replica, or its writers of outputs from elsewhere."""
+
+    state: NodeState
+    """as that of a node"""
+    error: str | None
+    """why it cannot continue"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class QueryStatus:
     """One query on a node. While it starts or is rebuilt, it has no contents."""
 
     state: NodeState
     """as that of a node"""
     error: str | None
-    """why it cannot continue"""
+    """why it, or a part of it, cannot continue"""
     uptime_s: float
     """since the node has it"""
+    parts: Mapping[str, PartStatus] = field(default_factory=dict)
+    """by name: `entry`, `writers`, or the first stage of a replica"""
     tables: Mapping[str, TableStatus] = field(default_factory=dict)
     """static tables, by name"""
     sources: Mapping[str, SourceStatus] = field(default_factory=dict)
@@ -351,7 +363,7 @@ class QueryStatus:
     peers: Mapping[str, PeerStatus] = field(default_factory=dict)
     """other entry points of the same sources, by node"""
     inlets: Mapping[str, Mapping[str, CopyStatus]] = field(default_factory=dict)
-    """what comes from other nodes, by stream and node"""
+    """what comes from elsewhere, by stream (`STREAM@REPLICA` for a further replica that reads it) and node"""
     compared: Mapping[str, Mapping[str, ComparedStatus]] = field(default_factory=dict)
     """outputs that no node reads, with the copies that this node asks, by output and node"""
     alarms: Mapping[str, AlarmStatus] = field(default_factory=dict)

@@ -1,8 +1,12 @@
-"""A simulated node: a process that reads, works, serves and enters as its role says, under the core's rules."""
+"""A simulated part of a host: it reads, works, serves and enters as its role says, under the core's rules.
+
+Alone on its host it is a node. With others it shares what can befall a host, and nothing else (``query.parts``): each
+has its disk, its life and its place at those that it reads.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 from anabranch.core import inlet as inlets
@@ -34,6 +38,8 @@ class Node:
         self.name: Final = name
         self.role: Final = role
         self.process: Final = Process(name, world, network, observer, empty_disk(f"{name}.1", role))
+        self.neighbours: Sequence[Node] = ()
+        """What else runs on its host."""
         self._protocol = protocol
         self._slowest = Slowest(role, protocol)
         self._reading = Reading(self.process, role, protocol, self._slowest, news=self._wake, rebuild=self._rebuild)
@@ -48,6 +54,7 @@ class Node:
         if not self._protocol.keeps_inlets:
             inlet_states = dict.fromkeys(self.role.upstream, inlets.NEW_READER)
             self.process.disk = self.process.disk._replace(inlets=inlet_states)
+        self.process.observer.began(self.name)
         self.process.begin()
         for part in (self._reading, self._serving, self._slowest, self._entering, self._rebuilding):
             part.forget()
@@ -65,12 +72,23 @@ class Node:
         if not self.process.up:
             return
         self.process.tell("crashes and loses its disk" if lose_disk else "crashes")
+        self.process.observer.ended(self.name, lost=lose_disk)
+        self._end(lose_disk=lose_disk)
+
+    def disturb(self) -> None:
+        """What the rebuild of a neighbour must not do: this one begins anew, or with nothing, as if after a crash."""
+        if self.process.up:
+            if not self._protocol.keeps_neighbours:
+                self.process.observer.ended(self.name, lost=False)
+            self._end(lose_disk=not self._protocol.keeps_neighbours)
+            self.start()
+
+    def _end(self, *, lose_disk: bool) -> None:
         self.process.crash()
         if lose_disk:
             life = self._rebuilding.new_life()
             lost: LaneCopy[say.Pushed] = LaneCopy.lost(self.name, self._rebuilding.births)
             self.process.disk = empty_disk(life, self.role)._replace(lanes=dict.fromkeys(self.role.lanes, lost))
-            self.process.observer.lost(self.name)
 
     # --- how it is -------------------------------------------------------------------------------------------------
 
@@ -120,6 +138,9 @@ class Node:
         """With the state of a peer. Who asked before the rebuild may have been answered since, and is told again."""
         self._serving.end()
         self.start()
+        if not (self._protocol.rebuilds_alone and self._protocol.keeps_neighbours):
+            for neighbour in self.neighbours:
+                neighbour.disturb()
 
     # --- messages --------------------------------------------------------------------------------------------------
 

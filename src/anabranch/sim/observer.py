@@ -76,13 +76,26 @@ class ElectionWatcher(Protocol):
     def stepped_down(self, now_us: int, node: str, origin: str, term: int) -> None: ...
 
 
+class LifeWatcher(Protocol):
+    """A checker of what begins anew, and why."""
+
+    def ended(self, node: str, *, lost: bool) -> None: ...
+
+    def rebuilt(self, node: str) -> None: ...
+
+    def began(self, node: str) -> None: ...
+
+
 class Observer:
     """What each inlet has let through, what there is to judge, and who must hear of what happens."""
 
-    def __init__(self, world: World, watchers: Sequence[Watcher], election_watcher: ElectionWatcher) -> None:
+    def __init__(
+        self, world: World, watchers: Sequence[Watcher], election_watcher: ElectionWatcher, life_watcher: LifeWatcher
+    ) -> None:
         self._world = world
         self._watchers = watchers
         self._election_watcher = election_watcher
+        self._life_watcher = life_watcher
         self._passed: dict[tuple[str, str], frozenset[Identity]] = {}
         self.noted: list[Noted] = []
         self.cuts = 0
@@ -146,13 +159,27 @@ class Observer:
     def counts_again(self) -> None:
         self.rejoined += 1
 
-    def lost(self, node: str) -> None:
+    def began(self, node: str) -> None:
+        """Its process runs, from what is on its disk."""
+        self._life_watcher.began(node)
+
+    def ended(self, node: str, *, lost: bool) -> None:
+        """A fault has ended its process, and may have taken its disk."""
+        self._life_watcher.ended(node, lost=lost)
+        if lost:
+            self._forget(node)
+
+    def installs(self, node: str) -> None:
+        """It is about to store the state of a peer."""
+        self._life_watcher.rebuilt(node)
+
+    def _forget(self, node: str) -> None:
         for key in [key for key in self._passed if key[0] == node]:
             del self._passed[key]
 
     def rebuilt(self, node: str, passed: Mapping[str, frozenset[Identity]]) -> None:
         self.rebuilds += 1
-        self.lost(node)
+        self._forget(node)
         for stream, identities in passed.items():
             self._passed[node, stream] = identities
 

@@ -97,6 +97,7 @@ class Rebuilding:
             self._process.observer.rebuilt(self._process.name, snapshot.passed)
             self._on_end()
 
+        self._process.observer.installs(self._process.name)
         self._process.transact(disk, installed)
 
     def tell_places(self, reader: str) -> None:

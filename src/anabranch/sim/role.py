@@ -120,5 +120,9 @@ class Protocol:
     """Whether the state of an inlet is durable with its journal."""
     reserves: bool = True
     """Whether a rebuilt reader begins a new life and has its places reserved."""
+    rebuilds_alone: bool = True
+    """Whether a replica is rebuilt while all else of its host runs on."""
+    keeps_neighbours: bool = True
+    """Whether the state of a peer takes the place of the state of one replica, and not of all that its host has."""
     promises_in_order: bool = True
     """Whether a subscription begins with what was promised at its place, not with what is promised now."""

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import gc
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import product
 from random import Random
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.checkers.turns import Turns
+from anabranch.sim.checkers.undisturbed import Undisturbed
 from anabranch.sim.diagrams import HOLDING_BACK, PAIRINGS, SUMMINGS, held_back_us, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy
@@ -49,6 +51,8 @@ Pusher = Producer | PlainClient | Feed
 
 ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
 JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
+SHARED: Final = (("entry-1", "join-1"), ("entry-2", "join-2", "sum-1"), ("entry-3", "sum-2"))
+"""What runs together where hosts do several things: entry points that are replicas, and replicas with other peers."""
 LANES: Final = {"left/p": "left", "left/q": "left", "right/0": "right"}
 OWNED: Final = "right/0"
 FED: Final = ("left/p", "left/q")
@@ -83,6 +87,8 @@ class Setting:
     """Whether it is numbered for a feed that two entry points have, and for nobody else."""
     fed: bool = False
     """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
+    shared: bool = False
+    """Whether there are three hosts, each of them an entry point and a replica of one or two fragments."""
     first: str = "join"
     second: str = "aggregate"
     """The boxes that the replicas compute: ``diagrams`` has them."""
@@ -100,6 +106,7 @@ class Setting:
             owned=owned,
             standby=not owned and Random(f"the second feed of {seed}").choice((False, True)),
             fed=Random(f"the feeds of {seed}").choice((False, True)),
+            shared=Random(f"shared hosts in {seed}").choice((False, False, True)),
             first=first,
             second=Random(f"the second box of {seed}").choice((*SUMMINGS, *["aggregate"] * 3)),
         )
@@ -193,7 +200,8 @@ class _Run:
             origins_of = roles[CLIENT].origins
             watchers.append(Ahead(self._agreement, tuple(LANES), (JOINERS, SUMMERS), origins_of, horizon_us))
         self._steady = Steady()
-        self._observer = Observer(self._world, watchers, self._steady)
+        undisturbed = Undisturbed()
+        self._observer = Observer(self._world, [*watchers, undisturbed], self._steady, undisturbed)
         self._network = Network(self._world)
         self._closes = horizon_us is not None
         """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
@@ -203,6 +211,15 @@ class _Run:
         self._turns = Turns()
         self._standby = setting.standby
         self._protocol = protocol
+        self._hosts: dict[str, tuple[str, ...]] = {name: (name,) for name in roles}
+        """Per part of a host, all of them."""
+        if setting.shared:
+            self._world.tell("run", "entry points are replicas")
+            self._hosts |= {name: host for host in SHARED for name in host}
+        for name, node in self._nodes.items():
+            node.neighbours = [self._nodes[each] for each in self._hosts[name] if each != name]
+        self._dead: set[tuple[str, ...]] = set()
+        """Hosts that are not to come back."""
         self._producers: dict[str, Pusher | Closer] = {producer.name: producer for producer in self._make_producers()}
         self._probes: list[Probe] = []
         self._taking = Taking()
@@ -451,74 +468,85 @@ class _Run:
                     producer.die()
                 self._end(self._nodes[producer.entry_point])
             case _:
-                self._hit(self._nodes[trouble.node], trouble)
+                self._hit([self._nodes[name] for name in self._hosts[trouble.node]], trouble)
 
     def _disturbed(self, trouble: Trouble, *, over_us: int) -> None:
         """Something begins, or is over, that concerns who enters rows: the time to take them counts from here."""
-        for name in (trouble.node, trouble.other):
-            if name is not None and name in (*ENTRIES, *self._producers):
-                self._taking.disturbed(self._world.now_us)
-                self._steady.disturbed(name, over_us)
-                self._turns.disturbed(over_us)
+        struck = [name for name in (trouble.node, trouble.other) if name is not None]
+        for name in struck:
+            for each in self._hosts.get(name, (name,)):
+                if each in (*ENTRIES, *self._producers):
+                    self._taking.disturbed(self._world.now_us)
+                    self._steady.disturbed(each, over_us)
+                    self._turns.disturbed(over_us)
 
     def _pusher(self, name: str) -> Pusher:
         producer = self._producers[name]
         assert not isinstance(producer, Closer)
         return producer
 
-    def _hit(self, node: Node, trouble: Trouble) -> None:
+    def _hit(self, host: Sequence[Node], trouble: Trouble) -> None:
+        """All that runs on a host has the same fate."""
         match trouble.fault:
             case Fault.CRASH | Fault.ENTRY_CRASH:
-                node.crash()
-                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
-            case Fault.DISK_LOSS:
-                node.crash(lose_disk=self._survives_without(node.name))
-                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
-            case Fault.ENTRY_DISK_LOSS:
-                node.crash(lose_disk=self._agree_without(node.name))
-                self._world.after(trouble.for_us, lambda: None if node.process.up else node.start())
-            case Fault.DEAD_FOR_EVER if self._survives_without(node.name):
-                node.crash()
-            case Fault.DEAD_FOR_EVER:  # it is needed, and comes back
-                node.crash()
-                self._world.after(2 * SECOND, lambda: None if node.process.up else node.start())
-            case Fault.ENTRY_DEAD:
-                self._end(node)
+                self._crash(host, for_us=trouble.for_us)
+            case Fault.DISK_LOSS | Fault.ENTRY_DISK_LOSS:
+                self._crash(host, for_us=trouble.for_us, lose_disk=self._may_lose(host))
+            case Fault.DEAD_FOR_EVER | Fault.ENTRY_DEAD:
+                self._end(host[0])
             case Fault.PAUSE | Fault.ENTRY_PAUSE:
-                node.process.pause()
-                self._world.after(trouble.for_us, node.process.resume)
+                for node in host:
+                    node.process.pause()
+                    self._world.after(trouble.for_us, node.process.resume)
             case Fault.STARVED | Fault.ENTRY_STARVED:
-                node.process.starve()
-                self._world.after(trouble.for_us, node.process.feed)
+                for node in host:
+                    node.process.starve()
+                    self._world.after(trouble.for_us, node.process.feed)
             case Fault.SLOW_NODE:
-                node.process.slow_down(10)
-                self._world.after(trouble.for_us, lambda: node.process.slow_down(1))
+                for node in host:
+                    node.process.slow_down(10)
+                    self._world.after(trouble.for_us, lambda node=node: node.process.slow_down(1))  # type: ignore[misc]
 
-    def _end(self, entry_point: Node) -> None:
-        """For ever, unless it is needed because another one learns yet."""
-        entry_point.crash()
-        if not self._agree_without(entry_point.name):
-            self._world.after(2 * SECOND, lambda: self._start_again(entry_point))
+    def _crash(self, host: Sequence[Node], *, for_us: int, lose_disk: bool = False) -> None:
+        for node in host:
+            node.crash(lose_disk=lose_disk)
+        self._world.after(for_us, lambda: self._start_again(host))
+
+    def _end(self, struck: Node) -> None:
+        """For ever, unless the host is needed: by a fragment, because an entry point learns yet, or because another
+        host is gone already."""
+        names = self._hosts[struck.name]
+        host = [self._nodes[name] for name in names]
+        if not self._may_lose(host) or (len(names) > 1 and self._dead - {names}):
+            self._crash(host, for_us=2 * SECOND)
             return
+        self._dead.add(names)
+        for node in host:
+            node.crash()
         for producer in self._producers.values():
-            if isinstance(producer, Producer) and entry_point.name in producer.needs:
+            if isinstance(producer, Producer) and set(producer.needs) & set(names):
                 producer.die()
 
-    def _start_again(self, entry_point: Node) -> None:
-        if not entry_point.process.up:
-            entry_point.start()
-        self._taking.disturbed(self._world.now_us)
-        self._steady.disturbed(entry_point.name, self._world.now_us)
+    def _start_again(self, host: Sequence[Node]) -> None:
+        for node in host:
+            if not node.process.up:
+                node.start()
+        for node in host:
+            if node.name in ENTRIES:
+                self._taking.disturbed(self._world.now_us)
+                self._steady.disturbed(node.name, self._world.now_us)
 
-    def _agree_without(self, lost: str) -> bool:
-        """Whether the other entry points have forgotten nothing that they do not know again."""
-        return not any(self._nodes[name].learns for name in ENTRIES if name != lost)
+    def _may_lose(self, host: Sequence[Node]) -> bool:
+        """Whether the others have all that they need, and forgot nothing that they do not know again."""
+        names = {node.name for node in host}
+        learns = names & set(ENTRIES) and any(self._nodes[name].learns for name in ENTRIES if name not in names)
+        return not learns and (names <= set(ENTRIES) or self._survives_without(names))
 
-    def _survives_without(self, lost: str) -> bool:
+    def _survives_without(self, lost: Set[str]) -> bool:
         """Whether each fragment has a replica left that can go on, from one that can: no more is promised."""
-        gone = {lost}
+        gone = set(lost)
         for replicas in (JOINERS, SUMMERS):
-            left = [name for name in replicas if name != lost and self._nodes[name].whole_without(gone)]
+            left = [name for name in replicas if name not in lost and self._nodes[name].whole_without(gone)]
             if not left:
                 return False
             gone.update(name for name in replicas if name not in left)
@@ -526,15 +554,18 @@ class _Run:
 
     def _spoil_link(self, trouble: Trouble) -> None:
         assert trouble.other is not None
-        pair = trouble.node, trouble.other
-        match trouble.fault:
-            case Fault.BROKEN_CONNECTION:
-                self._network.break_connection(*pair)
-            case Fault.CUT:
-                self._network.cut(*pair)
-            case _:
-                self._network.slow_down(*pair, 20)
-        self._world.after(trouble.for_us, lambda: self._network.heal(*pair))
+        ends = [self._hosts.get(name, (name,)) for name in (trouble.node, trouble.other)]
+        if ends[0] == ends[1]:
+            return  # a host reaches itself
+        for one, other in product(*ends):
+            match trouble.fault:
+                case Fault.BROKEN_CONNECTION:
+                    self._network.break_connection(one, other)
+                case Fault.CUT:
+                    self._network.cut(one, other)
+                case _:
+                    self._network.slow_down(one, other, 20)
+            self._world.after(trouble.for_us, lambda one=one, other=other: self._network.heal(one, other))  # type: ignore[misc]
 
 
 def _operator(origin: str) -> str:

@@ -157,8 +157,7 @@ class _Calls:
     def __exit__(self, *exc_info: object) -> None:
         with self._lock:
             self._open -= 1
-            if self._is_stopping:  # only then somebody waits
-                self._changed.notify_all()
+            self._changed.notify_all()
 
     def check_running(self) -> None:
         if self._is_stopping:

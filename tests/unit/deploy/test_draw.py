@@ -45,23 +45,25 @@ node a at 127.0.0.1:7001, site east, no Spark
   entry point of ping, with b
   entry point of load
   runs the feed of load
-  sends ping to c
-  sends load to b, c
+  sends ping, load to slow@b, slow@c
 
 node b at 127.0.0.1:7002, Spark local[*]
   entry point of ping, with a
   runs slow, as does c
+  reads ping from a, b
   reads load from a
-  sends ping to c
-  sends box:pairs, quick to d
-  cannot be rebuilt: no other node does the same
+  sends ping to slow@b, slow@c
+  sends box:pairs to counts@d
+  sends quick to d
+  can be rebuilt from c
 
 node c at 127.0.0.1:7003, Spark local[*]
   runs slow, as does b
   reads ping from a, b
   reads load from a
-  sends box:pairs, quick to d
-  cannot be rebuilt: no other node does the same
+  sends box:pairs to counts@d
+  sends quick to d
+  can be rebuilt from b
 
 node d at 127.0.0.1:7004, Spark local[*]
   runs counts
@@ -101,7 +103,7 @@ def test_explain_as_json_is_the_plan(cli: Cli, tmp_path: Path) -> None:
     query = shown["plan"]["nodes"]["b"]["queries"]["paths"]
     assert query["fragments"] == ["slow"]
     assert query["replicas"]["paths/pairs@b#1"]["peers"] == ["c"]
-    assert query["siblings"] == []
+    assert query["upstream"] == {"ping": ["a", "b"], "load": ["a"]}
     assert shown["plan"]["queries"]["paths"]["copies"]["box:pairs"] == ["b", "c"]
 
 

@@ -17,7 +17,7 @@ from anabranch.deploy.taking import Taking, given_before, given_directory, refus
 from anabranch.errors import ConfigError, DeploymentError, NodeUnreachable, QueryError, StateError
 from anabranch.model.ids import QueryId
 from anabranch.node.host import Host
-from anabranch.node.hosted_query import HostedQuery
+from anabranch.node.hosted_part import HostedPart
 from anabranch.query.text import diagram_to_dict
 from anabranch.transport.client import Client
 from anabranch.transport.ports import HandOver
@@ -32,7 +32,7 @@ PATHS = QueryId("paths")
 @pytest.fixture(autouse=True)
 def _no_stages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes of these tests start no Spark: no stage ever runs."""
-    monkeypatch.setattr(HostedQuery, "_start_stages", lambda query: query._opened.set())
+    monkeypatch.setattr(HostedPart, "_start_stages", lambda query: query._opened.set())
 
 
 class Hosts:
@@ -100,18 +100,18 @@ def test_every_host_gets_what_the_file_says(hosts: Hosts) -> None:
     plan, given = hand_over(hosts.file)
     assert given == {name: ["paths"] for name in "abcd"}
     for name, host in hosts.running.items():
-        assert host.queries[PATHS].part == assigned(plan, name, "paths")
+        assert host.queries[PATHS].whole == assigned(plan, name, "paths")
 
 
 def test_a_host_that_is_started_again_has_its_queries(hosts: Hosts) -> None:
     hosts.start_all()
     hand_over(hosts.file)
-    before = hosts.running["d"].queries[PATHS].part
+    before = hosts.running["d"].queries[PATHS].whole
     hosts.stop()
     hosts.file.unlink()  # it needs nothing of whoever gave it
     (hosts.folder / "paths.yaml").unlink()
     hosts.start("d")
-    assert hosts.running["d"].queries[PATHS].part == before
+    assert hosts.running["d"].queries[PATHS].whole == before
 
 
 def test_a_node_reads_no_table_that_its_own_file_does_not_name(hosts: Hosts) -> None:

@@ -9,15 +9,19 @@ import pytest
 from anabranch.deploy.parts import assigned, relays_of
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.errors import ConfigError
-from anabranch.model.ids import QueryId
 from anabranch.model.links import Cut
+from anabranch.query.parts import parts
 from tests.unit.deploy.files import GOOD, QUERY, plan
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
 
 
-def siblings(made: Plan, names: str) -> list[tuple[str, ...]]:
-    return [made.nodes[name].assignment.queries[QueryId("paths")].siblings for name in names]
+def siblings(made: Plan, names: str) -> list[dict[str, tuple[str, ...]]]:
+    """Per node and replica on it, the nodes that it can be rebuilt from."""
+    return [
+        {part.assignment.part: tuple(part.siblings) for part in parts(assigned(made, name, "paths")) if part.stages}
+        for name in names
+    ]
 
 
 def test_an_entry_point_knows_its_peers_and_which_feeds_it_runs() -> None:
@@ -37,7 +41,10 @@ def test_a_replica_knows_where_each_copy_is_and_who_reads_its_own() -> None:
     part = assigned(whole, "osu", "planetlab")
     both = {name: str(whole.nodes[name].address) for name in ("wisc", "purdue")}
     assert part.upstream == {"box:loads": both, "box:pings": both}
-    assert assigned(whole, "wisc", "planetlab").readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
+    assert assigned(whole, "wisc", "planetlab").readers == {
+        "box:loads": ("with_load@osu",),
+        "box:pings": ("with_load@osu",),
+    }
     assert [stage.name for stage in part.all_stages] == ["loads", "pings", "with_load"]
 
 
@@ -74,17 +81,34 @@ def test_an_output_that_a_node_reads_is_compared_there(tmp_path: Path) -> None:
     assert assigned(plan(tmp_path, placed, writer), "b", "paths").compared == {}
 
 
-def test_nobody_does_all_that_a_node_with_several_fragments_does(tmp_path: Path) -> None:
+def test_each_replica_of_a_node_is_rebuilt_from_those_that_run_the_same_stages(tmp_path: Path) -> None:
     apart = GOOD.replace('ping = ["a", "b"]', 'ping = ["a"]')
-    assert siblings(plan(tmp_path, apart), "abcd") == [
-        (),
-        ("c",),
-        ("b",),
-        (),
-    ]
+    assert siblings(plan(tmp_path, apart), "abcd") == [{}, {"slow": ("c",)}, {"slow": ("b",)}, {"counts": ()}]
     both = apart.replace('counts = "d"', 'counts = ["b", "d"]')
-    assert siblings(plan(tmp_path, both), "abcd") == [(), (), (), ()]
+    assert siblings(plan(tmp_path, both), "abcd") == [
+        {},
+        {"slow": ("c",), "counts": ("d",)},
+        {"slow": ("b",)},
+        {"counts": ("b",)},
+    ]
 
 
-def test_an_entry_point_has_rows_in_an_order_of_its_own(tmp_path: Path) -> None:
-    assert siblings(plan(tmp_path), "bc") == [(), ()]
+def test_a_replica_on_an_entry_point_reads_all_of_them_and_can_be_rebuilt(tmp_path: Path) -> None:
+    """``b`` takes in ``ping`` itself."""
+    made = plan(tmp_path)
+    assert siblings(made, "bc") == [{"slow": ("c",)}, {"slow": ("b",)}]
+    entry, replica = parts(assigned(made, "b", "paths"))
+    assert (entry.entries, entry.stages, entry.readers) == ({"ping"}, (), {"ping": ("slow@b", "slow@c")})
+    assert set(replica.upstream["ping"]) == {"a", "b"}
+    assert replica.upstream.keys() == {"ping", "load"}
+    assert not replica.entries
+    (elsewhere,) = parts(assigned(made, "c", "paths"))
+    assert (elsewhere.stages, elsewhere.upstream) == (replica.stages, replica.upstream)
+
+
+def test_what_has_no_peers_stays_together(tmp_path: Path) -> None:
+    """The whole query on one host is one part, which reads its own logs; and so is a stage beside an only entry
+    point."""
+    one = GOOD.replace('on = ["b", "c"]', 'on = "a"').replace('counts = "d"', 'counts = "a"').replace('"a", "b"', '"a"')
+    (whole,) = parts(assigned(plan(tmp_path, one), "a", "paths"))
+    assert (whole.upstream, whole.readers, whole.entries) == ({}, {}, {"ping", "load"})

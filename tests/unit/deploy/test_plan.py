@@ -21,6 +21,7 @@ from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query
 from anabranch.query.graph import Stage, Target, boxes_of, stages
+from anabranch.query.parts import reads
 from tests.unit.deploy.files import GOOD, QUERY, plan
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "planetlab.toml"
@@ -32,6 +33,12 @@ def role(made: Plan, node: str) -> QueryAssignment:
     """What a node runs of the only query."""
     (found,) = made.nodes[node].assignment.queries.values()
     return found
+
+
+def upstream(made: Plan, node: str) -> dict[str, tuple[str, ...]]:
+    """What a node reads through inlets, and from where."""
+    (query,) = made.queries
+    return reads(assigned(made, node, query))
 
 
 def feeds(found: QueryAssignment) -> list[str]:
@@ -59,8 +66,8 @@ def test_the_unions_of_figure_7_are_a_butterfly(planetlab: Plan) -> None:
             ("loads", (peer,)),
             ("pings", (peer,)),
         ]
-        assert found.readers == {"box:loads": ("osu",), "box:pings": ("osu",)}
-        assert {stream: set(copies) for stream, copies in found.upstream.items()} == {
+        assert found.readers == {"box:loads": ("with_load@osu",), "box:pings": ("with_load@osu",)}
+        assert {stream: set(copies) for stream, copies in upstream(planetlab, node).items()} == {
             f"{kind}_{server}": set(query.entrances[f"load_{server}"].nodes)
             for kind, server in product(("load", "ping"), SERVERS)
         }
@@ -68,7 +75,7 @@ def test_the_unions_of_figure_7_are_a_butterfly(planetlab: Plan) -> None:
 
 def test_the_join_of_figure_7_reads_both_copies_of_both_unions(planetlab: Plan) -> None:
     osu = role(planetlab, "osu")
-    assert {stream: sorted(copies) for stream, copies in osu.upstream.items()} == {
+    assert {stream: sorted(copies) for stream, copies in upstream(planetlab, "osu").items()} == {
         "box:loads": sorted(UNIONS),
         "box:pings": sorted(UNIONS),
     }
@@ -89,9 +96,8 @@ def test_the_servers_of_figure_7_have_two_generators_each_and_no_spark(planetlab
 def test_every_way_that_rows_take_has_a_delay(planetlab: Plan) -> None:
     ways = {
         (min(name, copy), max(name, copy))
-        for name, node in planetlab.nodes.items()
-        for assignment in node.assignment.queries.values()
-        for copies in assignment.upstream.values()
+        for name in planetlab.nodes
+        for copies in upstream(planetlab, name).values()
         for copy in copies
     }
     peers = {
@@ -127,10 +133,12 @@ def test_a_query_in_three_layers(tmp_path: Path) -> None:
         ("counts", ("counts",), ("d",)),
     ]
     a, b, c, d = (role(made, name) for name in "abcd")
-    assert (a.replicas, a.upstream, a.readers) == ((), {}, {"ping": ("c",), "load": ("b", "c")})
-    assert (b.upstream, b.readers) == ({"load": ("a",)}, {"ping": ("c",), "box:pairs": ("d",)})
-    assert (c.upstream, c.readers) == ({"ping": ("a", "b"), "load": ("a",)}, {"box:pairs": ("d",)})
-    assert (d.upstream, d.readers) == ({"box:pairs": ("b", "c")}, {})
+    read = {name: upstream(made, name) for name in "abcd"}
+    replicas = ("slow@b", "slow@c")
+    assert (a.replicas, read["a"], a.readers) == ((), {}, {"ping": replicas, "load": replicas})
+    assert (read["b"], b.readers) == (read["c"], {"ping": replicas, "box:pairs": ("counts@d",)})
+    assert (read["c"], c.readers) == ({"ping": ("a", "b"), "load": ("a",)}, {"box:pairs": ("counts@d",)})
+    assert (read["d"], d.readers) == ({"box:pairs": ("b", "c")}, {})
     assert [each.source for each in b.entries] == ["ping"]
     assert [node.needs_spark for node in made.nodes.values()] == [False, True, True, True]
 
@@ -213,7 +221,7 @@ def test_a_feed_of_spark_and_a_node_that_only_writes_need_spark(tmp_path: Path) 
         query = QUERY.replace("quick: slow.1", f'quick: {{input: slow.1, to: "{writer}"}}')
         made = plan(tmp_path, text, query)
         assert made.nodes["a"].needs_spark
-        assert role(made, "a").upstream == {"quick": ("b", "c")}
+        assert upstream(made, "a") == {"quick": ("b", "c")}
         assert role(made, "b").readers["quick"] == ("a",)
         assert [each.output for each in role(made, "a").writers] == ["quick"]
 

@@ -15,6 +15,7 @@ from anabranch.deploy.states import log_of, state_of
 from anabranch.errors import DeploymentError, Mistake
 from anabranch.node.state import StateDirectory
 from anabranch.node.tables import digests, load_tables
+from anabranch.query.parts import parts
 from tests.unit.deploy.files import GOOD, QUERY, WITH_TABLE, plan, with_free_ports
 
 
@@ -56,7 +57,7 @@ def test_state_directories_of_others_of_another_query_and_in_use(tmp_path: Path)
     other = plan(tmp_path, with_free_ports(), QUERY.replace("rtt_ms > 100", "rtt_ms > 200"))
     for name, part in (("b", assigned(other, "b", "paths")), ("c", assigned(made, "d", "paths"))):
         directory = StateDirectory(tmp_path / name)
-        directory.query(part)
+        directory.parts(parts(part))
         directory.close()
     held = StateDirectory(tmp_path / "d")
     told = found(made, tmp_path)
@@ -90,7 +91,7 @@ def test_a_state_directory_belongs_to_the_contents_of_tables(tmp_path: Path) -> 
     before = digests(load_tables(part, {}))
     for name, of in (("b", before), ("a", {})):
         directory = StateDirectory(tmp_path / name)
-        directory.query(assigned(made, name, "paths"), of)
+        directory.parts(parts(assigned(made, name, "paths")), of)
         directory.close()
     assert found(made, tmp_path) == []
     (tmp_path / "hosts.csv").write_text("host,site\na,west\n")
@@ -98,8 +99,8 @@ def test_a_state_directory_belongs_to_the_contents_of_tables(tmp_path: Path) -> 
     (told,) = found(made, tmp_path)
     assert (told.code, told.path) == ("state", "nodes.b.state")
     assert told.message == (
-        f"{tmp_path}/b/queries/paths holds the state of a query whose tables had different contents: table 'hosts' had "
-        f"{before['hosts'][:16]}, has {after['hosts'][:16]}."
+        f"{tmp_path}/b/queries/paths/replicas/slow holds the state of a query whose tables had different contents: "
+        f"table 'hosts' had {before['hosts'][:16]}, has {after['hosts'][:16]}."
     )
     assert told.remedy.startswith("Put the old contents back, or run with the new ones on a new state directory")
 

@@ -13,7 +13,7 @@ import anabranch as ab
 from anabranch.errors import NodeUnreachable, StreamNotFound
 from anabranch.model.ids import QueryId
 from anabranch.node.host import Host
-from anabranch.node.hosted_query import HostedQuery
+from anabranch.node.hosted_part import HostedPart
 from anabranch.node.open_calls import OpenCalls
 from anabranch.query.assigned import AssignedQuery
 from tests.waiting import wait_for
@@ -88,7 +88,7 @@ def test_readers_lanes_and_acknowledgements_are_those_of_one_query(connection: a
         for _ in subscription:
             pass
         subscription.acknowledge()
-    logs = {name: query.streams.logs["numbers"][1] for name, query in host.queries.items()}
+    logs = {name: query.parts[0].streams.logs["numbers"][1] for name, query in host.queries.items()}
     assert ["r" in logs[QueryId(name)].readers() for name in ("first", "second")] == [True, False]
     connection.client.forget_reader("first/numbers", "r")
     connection.client.close_lane("second/numbers")
@@ -102,7 +102,7 @@ def test_a_query_that_is_added_is_there_and_one_that_is_closed_harms_no_other(
     host: Host, connection: ab.Connection
 ) -> None:
     host.add(part("third"))
-    wait_for(lambda: host.queries[QueryId("third")].calls.lets_in)
+    wait_for(lambda: host.queries[QueryId("third")].lets_in)
     connection.push("third/numbers", [{"n": 3}])
     follower = connection.subscribe("third/numbers", start="start", deadline_s=0.1)
     assert next(iter(follower)).num_rows
@@ -123,7 +123,7 @@ def test_who_said_a_bare_name_in_time_stays_with_its_query(host: Host, tmp_path:
         query = ab.Query("third")
         query.output("all", query.source("alone", "n bigint"))
         host.add(AssignedQuery.whole(query.checked()))
-        wait_for(lambda: host.queries[QueryId("third")].calls.lets_in)
+        wait_for(lambda: host.queries[QueryId("third")].lets_in)
         producer.close()
         producer.push([{"n": 2}])
         for each in (follower, copies):
@@ -140,12 +140,12 @@ def test_who_said_a_bare_name_in_time_stays_with_its_query(host: Host, tmp_path:
 
 
 def test_a_query_that_cannot_start_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def start_stages(query: HostedQuery) -> None:
+    def start_stages(query: HostedPart) -> None:
         if query.id == "first":
             raise ab.EngineError("no such function")
         query._opened.set()
 
-    monkeypatch.setattr(HostedQuery, "_start_stages", start_stages)
+    monkeypatch.setattr(HostedPart, "_start_stages", start_stages)
     with Host("h", tmp_path / "state", queries=[part("first"), part("second")]) as host:
         assert host.failure() is None
         assert {name: str(error) for name, error in host.failures().items()} == {"first": "no such function"}
@@ -158,10 +158,10 @@ def test_a_query_that_cannot_start_leaves_the_others(tmp_path: Path, monkeypatch
 
 
 def test_where_no_query_can_start_the_host_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(_: HostedQuery) -> None:
+    def refuse(_: HostedPart) -> None:
         raise ab.EngineError("no such function")
 
-    monkeypatch.setattr(HostedQuery, "_start_stages", refuse)
+    monkeypatch.setattr(HostedPart, "_start_stages", refuse)
     host = Host("h", tmp_path / "state", queries=[part("first"), part("second")])
     with pytest.raises(ab.EngineError, match="no such function"):
         host.start()

@@ -1,12 +1,13 @@
-"""One query on a host: its stores, entry points, inlets, stages, feeds and writers, and its life.
+"""One part of a query on a host: its stores, entry points, inlets, stages, feeds and writers, and its life.
 
-A host runs any number of them; they share its address, its Spark and its disk, and nothing else. So one can be closed,
-rebuilt from a peer and begun again, or fail, while the others go on. Everything that decides lies in ``core``;
-everything that lasts lies in ``storage``, below the query's own directory. Names of streams are those of the query:
-``doors`` and the clients of ``neighbours`` put the query before them where they leave the host.
+A host runs any number of parts, of one query (``query_parts``) or of several; they share its address, its Spark and its
+disk, and nothing else. So one can be closed, rebuilt from a peer and begun again, or fail, while the others go on:
+``query.parts`` says what forms a part. Everything that decides lies in ``core``; everything that lasts lies in
+``storage``, below the part's own directory. Names of streams are those of the query: ``doors`` and the clients of
+``neighbours`` put the query before them where they leave the host.
 
 Threads: those that call in (Flight's, Spark's); one for each feed and writer; one that asks for digests; one
-housekeeper, which ticks the lanes, watches the stages and trims; and, while the query is rebuilt from a peer, one that
+housekeeper, which ticks the lanes, watches the stages and trims; and, while the part is rebuilt from a peer, one that
 sees to that.
 """
 
@@ -57,14 +58,14 @@ from anabranch.node.stages import StageRunner
 from anabranch.node.state import QueryDirectory
 from anabranch.node.streams import Streams
 from anabranch.node.synchronizing import Synchronizing
-from anabranch.node.tables import Agreement
+from anabranch.node.tables import Agreement, statuses
 from anabranch.node.telling import ComparedOutputs
 from anabranch.node.turns import holds
 from anabranch.node.writing import Writing, durable_writers
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Output, Source
 from anabranch.query.graph import Stage, all_origins, sources_of
-from anabranch.runtime.status import QueryStatus, TableStatus, WaitsFor
+from anabranch.runtime.status import QueryStatus, WaitsFor
 
 if TYPE_CHECKING:
     from anabranch.engine.connector import JournalHost
@@ -75,7 +76,7 @@ _END_S: Final = 2 * limits.FOLLOW_WAIT_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostServices:
-    """What the queries of a host share."""
+    """What the parts of a host share."""
 
     settings: NodeSettings
     neighbours: Neighbours
@@ -86,9 +87,9 @@ class HostServices:
     """Where Spark reads journals, once the host serves."""
 
 
-class HostedQuery:
-    """A query on a host. ``tables`` are those that it reads, ``progress`` is told what the start, or a rebuild, is
-    doing."""
+class HostedPart:
+    """A part of a query on a host. ``tables`` are those that it reads, ``progress`` is told what the start, or a
+    rebuild, is doing."""
 
     def __init__(
         self,
@@ -101,7 +102,7 @@ class HostedQuery:
     ) -> None:
         self.part: Final = part
         self.diagram: Final = part.diagram
-        self.calls: Final = OpenCalls(part.query)
+        self.calls: Final = OpenCalls(part.called if part.siblings else f"The query {part.query}")
         self._directory = directory
         self._services = services
         self._settings = services.settings
@@ -215,7 +216,9 @@ class HostedQuery:
         self.calls.open()
         self.peers.start()
         self._agreement.start()
-        self._housekeeping = threading.Thread(target=self._keep_house, name=f"housekeeper {self.id}", daemon=True)
+        self._housekeeping = threading.Thread(
+            target=self._keep_house, name=f"housekeeper {self.part.reader}", daemon=True
+        )
         self._housekeeping.start()
         self._start_stages()
         self._ready.set()
@@ -367,14 +370,14 @@ class HostedQuery:
         return tuple(output for output in self.diagram.outputs if output.name in self.part.writes)
 
     def _needs_rebuild(self, reason: str) -> None:
-        """The query cannot go on here by itself. If there is a host to be rebuilt from, the housekeeper sees to it."""
+        """The part cannot go on here by itself. If there is a host to be rebuilt from, the housekeeper sees to it."""
         if self.part.siblings:
             self._rebuild_reason = self._rebuild_reason or reason
         elif self._lost is None:
             self._lost = StateError(
-                f"This node cannot continue on its own. {reason}",
-                remedy="No other node runs the same part of the query, so it cannot be rebuilt: start over with empty "
-                "state directories on all nodes.",
+                f"{self.part.called} cannot continue on its own. {reason}",
+                remedy="No other node runs the same stages, so it cannot be rebuilt: start over with empty state "
+                "directories on all nodes.",
             )
 
     def _rebuild_and_go_on(self) -> None:
@@ -388,7 +391,9 @@ class HostedQuery:
                     self._stopping.set()
                 self._run()
         except Exception as error:  # nobody waits for this thread: whoever watches the node is told
-            ours = InvariantBroken(f"The node could not be rebuilt: {error!r}.", remedy="Restart it, and report this.")
+            ours = InvariantBroken(
+                f"{self.part.called} could not be rebuilt: {error!r}.", remedy="Restart the node, and report this."
+            )
             self._lost = error if isinstance(error, AnabranchError) else ours
             self._close()
         finally:
@@ -400,7 +405,7 @@ class HostedQuery:
             rebuilding.join()
 
     def _why_no_help(self) -> AnabranchError | None:
-        """Why no other host can be rebuilt from this one."""
+        """Why nobody can be rebuilt from this part."""
         if self._rebuild_reason is not None:
             return StateError(f"It must be rebuilt itself. {self._rebuild_reason}")
         return self.failure()
@@ -448,7 +453,9 @@ class HostedQuery:
     def _watch_rebuild(self) -> float:
         if self._ready.is_set() and self._rebuild_reason is not None:
             self._housekeeper.stop()
-            self._rebuilding = threading.Thread(target=self._rebuild_and_go_on, name="rebuilding", daemon=True)
+            self._rebuilding = threading.Thread(
+                target=self._rebuild_and_go_on, name=f"rebuilding {self.part.reader}", daemon=True
+            )
             self._rebuilding.start()
         return limits.TRIM_EVERY_S
 
@@ -472,9 +479,7 @@ class HostedQuery:
             state=self.state(),
             error=None if failure is None else str(failure),
             uptime_s=round(time.monotonic() - self._made, 1),
-            tables={
-                name: TableStatus(rows=table.rows.num_rows, digest=table.digest) for name, table in self._tables.items()
-            },
+            tables=statuses(self._tables),
         )
         try:
             with self.calls.inside():
