@@ -178,7 +178,7 @@ def test_a_feed_may_have_several_nodes_of_which_the_first_is_its_home(tmp_path: 
         ('feed = ["a", "b"]', None, "bad-feed", "The source 'ping' has no feed."),
         ('feed = ["a", "x"]', "generator:producer=q", "unknown-node", "There is no node 'x'."),
         ('feed = ["a", "d"]', "generator:producer=q", "unknown-node", "'d' is no entry point of the source 'ping'"),
-        ('feed = ["a", "a"]', "generator:producer=q", "node-twice", "a stands there twice"),
+        ('feed = ["a", "a"]', "generator:producer=q", "node-twice", "a is listed twice"),
         (
             'feed = ["a", "b"], producers = {q = "b"}',
             "generator:producer=q",
