@@ -92,8 +92,10 @@ of `status`, each by name:
 | node | `state`: {states}; `intake`: open, or why it has stopped; \
 `executors`: null without a cluster; `spark`: null if the node needs none, or `state` (starting, running, restarting, \
 failed), `starts` (how often it was started), `error` (how its JVM ended, until it runs again) |
-| query of a node | `state`, as that of a node; `error` (why it cannot continue), `uptime_s`, `tables`, `sources`, \
-`feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, `writers`, `streams` |
+| query of a node | `state`, as that of a node; `error` (why it, or a part of it, cannot continue), `uptime_s`, \
+`parts`, `tables`, `sources`, `feeds`, `stages`, `peers`, `inlets`, `compared`, `alarms`, `determinants`, \
+`writers`, `streams` |
+| part of a query, by name: `entry`, `writers`, or the first stage of a replica | `state`, as that of a node; `error` |
 | table, by name | `rows`, `digest` (of its contents) |
 | source | `rows_in`, `bytes_in`, `late_rows`, `lanes`: each with `next_number`, `punctuation_us`, `silent_us`, \
 `closed` |
@@ -102,7 +104,8 @@ failed), `starts` (how often it was started), `error` (how its JVM ended, until 
 `error`, `inputs` (each with `lag_rows`), `caught_up`, `rows_out`, `batches`, `batch_ms`, \
 `running`, `waits_for` (the lane it waits for: `origin`, `punctuation_us`, `punctuation`) |
 | peer, by node | `state`: there or away; `error` |
-| inlet, by stream and copy | `state`: read or away; `position`, `error`, `first` (tuples that it delivered first) |
+| inlet, by stream (`STREAM@REPLICA` for a further replica of the node that reads it) and copy | \
+`state`: read or away; `position`, `error`, `first` (tuples that it delivered first) |
 | compared, by output and copy | outputs that no node reads, with the copies that this node asks: `compared` (up to \
 which time, by origin), `error` (why it cannot compare now) |
 | alarm, by stream | `count` (intervals in which copies differ), `latest` (each with `stream`, `origin`, `start`, \
