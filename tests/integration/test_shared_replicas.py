@@ -205,7 +205,7 @@ def test_a_host_that_is_both_and_loses_its_disk_has_all_of_it_back(tmp_path: Pat
         wait_for(lambda: len(hosts.results("c")) == 5)
         hosts.start("b")
         wait_for(lambda: {"totals: rebuilt", "sums: rebuilt"} <= set(hosts.said["b"]), lambda: hosts.said["b"])
-        assert {"totals: being rebuilt from a", "sums: being rebuilt from c"} <= set(hosts.said["b"])
+        assert {"totals: rebuilding from a", "sums: rebuilding from c"} <= set(hosts.said["b"])
         wait_for(lambda: hosts.nodes["b"].statistics().state == "running")
         wait_for(lambda: hosts.lane("b").state != "learns", lambda: hosts.lane("b"))
         hosts.lose_disk("a")

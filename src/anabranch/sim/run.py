@@ -513,11 +513,10 @@ class _Run:
         self._world.after(for_us, lambda: self._start_again(host))
 
     def _end(self, struck: Node) -> None:
-        """For ever, unless the host is needed: by a fragment, because an entry point learns yet, or because another
-        host is gone already."""
+        """For ever, unless the host is needed: by a fragment, or because another entry point learns yet or is gone."""
         names = self._hosts[struck.name]
         host = [self._nodes[name] for name in names]
-        if not self._may_lose(host) or (len(names) > 1 and self._dead - {names}):
+        if not self._may_lose(host):
             self._crash(host, for_us=2 * SECOND)
             return
         self._dead.add(names)
@@ -537,10 +536,13 @@ class _Run:
                 self._steady.disturbed(node.name, self._world.now_us)
 
     def _may_lose(self, host: Sequence[Node]) -> bool:
-        """Whether the others have all that they need, and forgot nothing that they do not know again."""
+        """Whether the others have all that they need, and forgot nothing that they do not know again. Of three entry
+        points no second one may go while another learns, or is gone for ever."""
         names = {node.name for node in host}
-        learns = names & set(ENTRIES) and any(self._nodes[name].learns for name in ENTRIES if name not in names)
-        return not learns and (names <= set(ENTRIES) or self._survives_without(names))
+        others = [name for name in ENTRIES if name not in names]
+        if names & set(ENTRIES) and any(self._nodes[each].learns or self._hosts[each] in self._dead for each in others):
+            return False
+        return names <= set(ENTRIES) or self._survives_without(names)
 
     def _survives_without(self, lost: Set[str]) -> bool:
         """Whether each fragment has a replica left that can go on, from one that can: no more is promised."""
