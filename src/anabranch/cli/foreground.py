@@ -68,7 +68,11 @@ def _wait(host: Host, signals: Signals, for_us: int | None, *, live: bool) -> No
         for query, error in queries.items():
             if query not in told and error is not failure and error not in failed.values():
                 tell_error(error, before=f"{new_line}query {query}: ", after=" The other queries continue.")
-        told |= {*failed, *queries}
+        parts = {("part", *each): error for each, error in host.failed_parts().items()}
+        for (_, query, part), error in parts.items():
+            if ("part", query, part) not in told and query not in queries and error not in failed.values():
+                tell_error(error, before=f"{new_line}{part} of query {query}: ", after=" Its other parts continue.")
+        told |= {*failed, *queries, *parts}
         if failure is not None:
             raise failure
         if live:

@@ -111,9 +111,14 @@ class RowFeedRunner:
             speaks=self._speaks(waits_for),
             rows=pushing.rows if pushing is not None else 0,
             position=self._feed.position(),
-            lag_us=0 if self._finished or self._error else self._feed.lag_us(self._now_us()),
+            lag_us=self._feed.lag_us(self._now_us()) if self._brings_rows else 0,
             error=str(error) if error is not None else None,
         )
+
+    @property
+    def _brings_rows(self) -> bool:
+        """Whether it is this copy's turn, and there are rows left."""
+        return self._turn.speaks and not self._finished and self._error is None
 
     def _speaks(self, waits_for: AnabranchError | None) -> bool:
         """Whether rows come from here. A copy that cannot register, or get rows in, is as good as gone."""

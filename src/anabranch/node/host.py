@@ -177,6 +177,11 @@ class Host:
         failures = self.failures()
         return next(iter(failures.values()), None) if len(failures) == len(self.queries) else None
 
+    def failed_parts(self) -> dict[tuple[QueryId, str], AnabranchError]:
+        """The parts of queries that cannot go on, and why. The others do."""
+        queries = list(self.queries.items())
+        return {(name, part): error for name, query in queries for part, error in query.failed_parts().items()}
+
     def failed_stages(self) -> dict[tuple[QueryId, str], AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
         queries = list(self.queries.items())

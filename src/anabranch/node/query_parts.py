@@ -145,6 +145,11 @@ class QueryParts:
         failures = [part.failure() for part in self.parts]
         return failures[0] if all(failures) else None
 
+    def failed_parts(self) -> dict[str, AnabranchError]:
+        """The parts that cannot go on, and why. The others do."""
+        found = {_name(part.part): part.failure() for part in self.parts}
+        return {name: failure for name, failure in found.items() if failure is not None}
+
     def failed_stages(self) -> dict[str, AnabranchError]:
         """The stages that stand still after all their tries, and why. The others go on, and so do all streams."""
         return {stage: error for part in self.parts for stage, error in part.failed_stages().items()}

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from anabranch.errors import StateError, StreamNotFound, check
+from anabranch.errors import InvariantBroken, StateError, StreamNotFound, check
 from anabranch.runtime.status import LogStatus, ReaderStatus
 from anabranch.storage import codec
 from anabranch.storage.bodies import Bodies
@@ -212,14 +212,9 @@ class Log:
 
     def tops(self, through_seq: int | None = None) -> dict[str, int]:
         """The largest time of each origin among all rows that there ever were, up to this segment if one is given."""
-        state = self._state
+        state, rows = self._held_tops(through_seq)
         largest = dict(state.trimmed_tops)
-        through = state.end.seq if through_seq is None else through_seq
-        with self._pool.connection() as connection:
-            rows = connection.execute(
-                "SELECT tops FROM segments WHERE log = ? AND seq <= ?", (state.number, through)
-            ).fetchall()
-        for (encoded,) in rows:
+        for encoded in rows:
             for origin, top in codec.decode_punctuations(encoded, state.spec.origins).items():
                 largest[origin] = max(top, largest.get(origin, top))
         return largest
@@ -287,6 +282,22 @@ class Log:
                 check(segment.seq == after_seq + 1, f"Log {self.name!r} has a hole after segment {after_seq}.")
                 after_seq = segment.seq
                 yield segment
+
+    def _held_tops(self, through_seq: int | None) -> tuple[LogState, list[Any]]:
+        """The tops of the segments that a state holds. A trim is in the file a moment before it is published: then
+        some of them are gone that ``trimmed_tops`` does not cover yet, and we look again."""
+        for _ in range(_LOOKS):
+            state = self._state
+            through = state.end.seq if through_seq is None else min(through_seq, state.end.seq)
+            with self._pool.connection() as connection:
+                rows = connection.execute(
+                    "SELECT tops FROM segments WHERE log = ? AND seq > ? AND seq <= ?",
+                    (state.number, state.trimmed.seq, through),
+                ).fetchall()
+            if len(rows) == max(0, through - state.trimmed.seq):
+                return state, [encoded for (encoded,) in rows]
+            time.sleep(_LOOK_S)
+        raise InvariantBroken(f"Log {self.name!r} lacks segments that were not trimmed.")
 
     def _mark(self, seq: int) -> Mark:
         mark = self._look(seq, find_mark)

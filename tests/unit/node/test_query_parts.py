@@ -134,6 +134,7 @@ def test_a_part_that_is_closed_closes_no_other(host: Host, query: QueryParts) ->
 def test_a_part_that_fails_ends_no_other_and_is_named(host: Host, query: QueryParts) -> None:
     replica(query, "counts")._lost = EngineError("It is broken.")
     assert (query.failure(), host.failure()) == (None, None)
+    assert {part: str(error) for part, error in host.failed_parts().items()} == {(query.id, "counts"): "It is broken."}
     found = host.statistics().queries["layers"]
     assert {name: str(part.state) for name, part in found.parts.items()} == {
         "entry": "running",

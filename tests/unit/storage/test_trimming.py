@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from anabranch.errors import Overloaded, StateError, StreamNotFound
 from anabranch.limits import READERS
 from anabranch.runtime.status import ReaderStatus
 from anabranch.storage import Store
+from anabranch.storage.connection import Connection
 from anabranch.storage.trimming import TRIM_SEGMENTS
 from tests.unit.storage.stories import NOW, append, observe, rows, spec, values_in
 
@@ -306,3 +308,23 @@ def test_a_log_can_be_asked_while_it_is_trimmed(store: Store) -> None:
     for asker in askers:
         asker.join()
     assert not failures
+
+
+def test_the_largest_time_is_known_while_its_segment_is_trimmed(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A promise rests on it: a trim between the look at the state and the look at the file must not make it smaller."""
+    with store.transaction() as transaction:
+        for number, time_us in enumerate((40, 20, 30)):
+            transaction.append("s", rows([number], time_us=time_us), {}, now_us=NOW)
+    log, trims = store.log("s"), [3, 1]
+    pool = log._pool
+    opened = pool.connection
+
+    def connection() -> AbstractContextManager[Connection]:
+        if trims:
+            with store.transaction() as transaction:
+                transaction.trim_through("s", trims.pop())
+        return opened()
+
+    monkeypatch.setattr(pool, "connection", connection)
+    assert [log.tops(), log.tops()] == [{"s/0": 40}] * 2
+    assert not trims
