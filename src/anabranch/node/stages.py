@@ -578,12 +578,12 @@ class StageRunner:
 
     def may_wait(self, stream: str, promises: Punctuations) -> bool:
         """Whether no batch would begin now for a row that came now, with these promises; it will be asked for when one
-        does. While a batch runs none begins. Where rows are kept, what lets a window end is to be in the journal at
-        once."""
+        does. While a batch runs none begins. What lets a window end is to be in the journal at once, also then: the
+        next batch is for it."""
         if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
             return False
         if self._in_batch:
-            return True
+            return not self._ends_window(stream, promises)
         kept = self._keeps({stream: 1}) and not self._ends_window(stream, promises)
         return self._pace.wait_s(Waiting(rows=1, kept=kept, boundaries=True), time.monotonic()) > 0
 

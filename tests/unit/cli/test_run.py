@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -23,6 +25,7 @@ class FailingNode:
     address = "127.0.0.1:7700"
     stages: tuple[str, ...] = ()
     last_is_the_end = False
+    lost: Mapping[str, AnabranchError] = MappingProxyType({})
 
     def __init__(self, *_: Any, **__: Any) -> None:
         self.diagram = load(EXAMPLE).checked()
@@ -41,6 +44,9 @@ class FailingNode:
 
     def failed_stages(self) -> dict[str, AnabranchError]:
         return dict(self._failed)
+
+    def failed_parts(self) -> dict[tuple[str, str], AnabranchError]:
+        return {(EXAMPLE.stem, part): error for part, error in self.lost.items()}
 
     def failures(self) -> dict[str, AnabranchError]:
         return {}
@@ -65,6 +71,14 @@ def test_a_failed_stage_is_told_once_and_the_node_runs_on(cli: Cli, node: type[F
     result = cli("run", str(EXAMPLE), "--for", "100ms")
     assert result.exit_code == 0, result.output
     assert result.stderr == "error[engine]: Stage a failed. Do something. The other stages continue.\n"
+
+
+def test_a_part_that_is_lost_is_told_once_and_the_node_runs_on(cli: Cli, node: type[FailingNode]) -> None:
+    node.lost = {"pairs": EngineError("The replica is lost.")}
+    result = cli("run", str(EXAMPLE), "--for", "100ms")
+    assert result.exit_code == 0, result.output
+    told = "pairs of query slow_paths: error[engine]: The replica is lost. Its other parts continue.\n"
+    assert result.stderr == told
 
 
 def test_when_every_stage_has_failed_it_ends_with_an_error(cli: Cli, node: type[FailingNode]) -> None:

@@ -43,6 +43,9 @@ class Journal:
     def end(self) -> End:
         return End(self.last, self.last, {})
 
+    def punctuations(self) -> dict[str, int]:
+        return {}
+
     def is_full(self) -> bool:
         return False
 
@@ -237,7 +240,9 @@ def test_whoever_waits_for_results_waits_for_no_pace(bench: Bench) -> None:
 
 
 @pytest.mark.usefixtures("patient")
-def test_what_comes_while_a_batch_runs_may_wait_for_the_next(bench: Bench) -> None:
+def test_what_comes_while_a_batch_runs_may_wait_for_the_next_unless_a_window_ends(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     bench.journal.last = 3
     bench.runner._news.set()
     held = Held(bench)
@@ -245,6 +250,9 @@ def test_what_comes_while_a_batch_runs_may_wait_for_the_next(bench: Bench) -> No
     bench.journal.grow()
     held.wait_over()
     assert bench.runner.may_wait("s", {})
+    with monkeypatch.context() as patched:
+        patched.setattr(Passing, "shows", lambda *_: True)
+        assert not bench.runner.may_wait("s", {"s/0": 7})
     bench.runner.start(lambda _: None)
     assert not bench.runner.may_wait("s", {})
 
