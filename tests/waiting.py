@@ -29,4 +29,10 @@ def wait_for(
     while not condition():
         waited_s = time.monotonic() - began
         assert waited_s < seconds, shows()
-        time.sleep(min(max(LOOK_S[0], waited_s / 20), LOOK_S[1]))
+        time.sleep(pause_s(waited_s, LOOK_S))
+
+
+def pause_s(waited_s: float, between_s: tuple[float, float]) -> float:
+    """How long to wait before the next look: the longer it has taken, the less often, within these bounds."""
+    shortest_s, longest_s = between_s
+    return min(max(shortest_s, waited_s / 20), longest_s)

@@ -20,7 +20,7 @@ import anabranch as ab
 from anabranch.engine.session import JAVA_OPTIONS
 from anabranch.runtime.status import HostStatus
 from anabranch.transport.client import Client
-from tests.waiting import HANG_S
+from tests.waiting import HANG_S, pause_s
 
 ROOT = Path(__file__).parents[2]
 
@@ -152,7 +152,7 @@ class NodeProcess:
                     f"after {HANG_S:.0f} s the node has not come so far that it {what}; status: {self.status()}; "
                     f"its log ends:\n{self.log_tail()}"
                 )
-            time.sleep(min(max(POLL_S[0], waited_s / 20), POLL_S[1]))
+            time.sleep(pause_s(waited_s, POLL_S))
 
     def log_tail(self, size: int = 8_000) -> str:
         return self.log.read_bytes()[-size:].decode(errors="replace")
