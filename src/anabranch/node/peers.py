@@ -23,8 +23,9 @@ from anabranch.node.neighbours import Neighbours
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.status import PeerStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
-from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.letters import AboutLane
 from anabranch.transport.retry import BACKOFF_S
 
 STOP_S: Final = 2.0
