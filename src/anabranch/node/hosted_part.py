@@ -45,13 +45,12 @@ from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
-from anabranch.node.lane_replica import Sharing
 from anabranch.node.open_calls import OpenCalls
 from anabranch.node.peers import Peers
 from anabranch.node.query_stages import QueryStages
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.settings import NodeSettings
-from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.node.shared_entry import SharedEntryPoint, Sharing
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.spark_host import SparkHost
 from anabranch.node.stages import StageRunner

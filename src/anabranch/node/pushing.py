@@ -23,7 +23,7 @@ from anabranch.transport.producer import stamped
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
 
-_NOT_TAKEN: Final = Backoff(waits_s=limits.RECONNECT_BACKOFF_S[:-1])
+_NOT_TAKEN: Final = Backoff(waits_s=limits.PEER_BACKOFF_S)
 """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
 
 
