@@ -20,8 +20,9 @@ from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.runtime.status import PeerStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
-from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.letters import AboutLane
 
 STOP_S: Final = 2.0
 """How long a stop waits for the letter under way."""

@@ -156,11 +156,12 @@ class Rebuilding:
                 f"{self._part.called} cannot be rebuilt from {peer}: {'; '.join(changes)}.",
                 remedy="Deploy the same query, tables and version to all nodes.",
             )
-        if not any(position is not None and position.id for position in told.places.values()):
+        places = {(stream, copy): at for stream, copies in told.places.items() for copy, at in copies.items()}
+        if not any(position is not None and position.id for position in places.values()):
             self._empty.add(peer)
             return None
         self._progress(f"rebuilding from {peer}")
-        return rebuild.PeerTold(peer=peer, life=told.life, places=told.places)
+        return rebuild.PeerTold(peer=peer, life=told.life, places=places)
 
     def _reserve(self, place: rebuild.ReservePlace) -> rebuild.Event | None:
         stream, copy = place.input
