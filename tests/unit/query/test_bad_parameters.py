@@ -14,7 +14,7 @@ from typing import Any, Final
 import pytest
 
 from anabranch.errors import ConfigError, Problem, QueryError
-from anabranch.query import arguments, keys
+from anabranch.query import arguments, keys, specs
 from anabranch.query.builder import Query, Stream
 from anabranch.query.catalog import KINDS
 from anabranch.query.checks import COLUMN_REMEDY, CONDITION_REMEDY, NAME_REMEDY, TYPE_REMEDY
@@ -599,6 +599,111 @@ def test_a_parameter_that_is_left_out_is_told_in_yaml(kind: str, key: Key) -> No
     instead = f"Add `{key.name}` or `{key.unless}`." if key.unless else f"Add `{key.name}`."
     message = f"boxes[2].{kind} has no key `{key.name}`."
     assert problems == ([("missing-key", message, instead)] if needed else [])
+
+
+# --- tables, feeds and writers -------------------------------------------------------------------------------------
+
+TABLE_COLUMNS: Final = "Candidates: host, site."
+BAD_TABLE: Final[Mapping[str, Cases]] = {
+    "schema": made("schema"),
+    "key": [
+        ("", ("bad-table", "key: no key columns given.", TABLE_COLUMNS)),
+        ("hst", ("unknown-column", "key: there is no column 'hst'.", TABLE_COLUMNS)),
+        ("host, HOST", ("duplicate-name", "key: the column 'HOST' appears twice.", "Name it once.")),
+    ],
+    "file": [
+        (
+            "h.xlsx",
+            (
+                "bad-table",
+                "file: 'h.xlsx' does not have the suffix of a readable file.",
+                "Candidates: .csv, .parquet, .pq.",
+            ),
+        )
+    ],
+    "database": [
+        (
+            "sqlite:h.db",
+            ("bad-table", "database: its rows are given by file already.", "Leave one of them out: file, database."),
+        )
+    ],
+    "sql": [
+        (
+            "SELECT 1",
+            ("meaningless-option", "sql: no database given to query.", "Name the database, or leave sql out."),
+        )
+    ],
+    "rows": [
+        (
+            [["a", "b"]],
+            ("bad-table", "rows: its rows are given by file already.", "Leave one of them out: file, rows."),
+        )
+    ],
+}
+"""Of a table of two columns from a file."""
+
+
+def of_table(key: str, value: object) -> list[Problem]:
+    table = {"schema": HOSTS, "key": "host", "file": "hosts.csv", key: value}
+    if key == "schema":
+        table["key"] = str(value).split()[0]
+    lookup = {"name": "box", "input": "ping", "table": "hosts", "on": f"source = {str(table['key']).split(',')[0]}"}
+    boxes = [{"source": {"name": "ping", "schema": PING}}, {"lookup": lookup}]
+    form = {"query": "q", "boxes": boxes, "outputs": {"out": "box"}, "tables": {"hosts": table}}
+    return [problem for problem in Query.from_dict(form).validate() if problem.box == "hosts"]
+
+
+def test_every_parameter_of_a_table_has_a_value_that_is_wrong() -> None:
+    assert BAD_TABLE.keys() == {key.name for key in keys.TABLE_KEYS}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "expected"), [(key, *each) for key, wrong in BAD_TABLE.items() for each in wrong]
+)
+def test_a_wrong_value_of_a_table_is_told(key: str, value: object, expected: Told) -> None:
+    assert expected in [told(problem) for problem in of_table(key, value)]
+
+
+@pytest.mark.parametrize("key", keys.TABLE_KEYS, ids=lambda key: key.name)
+def test_a_value_of_a_wrong_type_in_a_table_is_told(key: Key) -> None:
+    (problem,) = [problem for problem in of_table(key.name, 5) if problem.code == "wrong-type"]
+    assert problem.message == f"tables.hosts.{key.name}: 5 is an int."
+    assert problem.remedy.startswith("Write ")
+
+
+CONNECTORS: Final = {
+    "feed": {"generator": {}, "file": {"path": "a.csv"}, "nexmark": {"stream": "bid"}, "spark": {"format": "rate"}},
+    "writer": {
+        "jsonl": {"path": "a"},
+        "parquet": {"path": "a"},
+        "console": {},
+        "spark": {"format": "noop"},
+        "table": {"database": "sqlite:a.db", "table": "t"},
+    },
+}
+"""One of each kind with nothing wrong."""
+READERS: Final[Mapping[str, Callable[[object], Any]]] = {"feed": specs.feed_from, "writer": specs.writer_from}
+
+
+def connector_options() -> Iterator[tuple[str, str, str]]:
+    for sort, kinds in CONNECTORS.items():
+        for kind, good in kinds.items():
+            yield from ((sort, kind, name) for name in specs.option_names(READERS[sort]({kind: good})))
+
+
+def test_every_kind_of_feed_and_writer_is_tested() -> None:
+    assert CONNECTORS["feed"].keys() == specs._FEEDS.keys()
+    assert CONNECTORS["writer"].keys() == specs._WRITERS.keys()
+
+
+@pytest.mark.parametrize(("sort", "kind", "name"), list(connector_options()))
+def test_a_wrong_option_of_a_feed_or_writer_is_told_by_name(sort: str, kind: str, name: str) -> None:
+    good: Mapping[str, object] = CONNECTORS[sort][kind]
+    with pytest.raises(ConfigError) as caught:
+        READERS[sort]({kind: {**good, name: []}})
+    assert name in caught.value.message
+    assert "[]" in caught.value.message
+    assert caught.value.remedy
 
 
 # --- arguments of a wrong type, in Python --------------------------------------------------------------------------
