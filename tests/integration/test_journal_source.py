@@ -276,8 +276,9 @@ def test_what_is_no_answer_ends_the_query_with_a_sentence(
 class Damaged:
     """Journals whose rows are no Arrow messages, or end early."""
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes, *, at_hand: bool) -> None:
         self._message = message
+        self._at_hand = at_hand
         self._schema = stored_schema(arrow_schema([("x", "bigint")]))
 
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
@@ -286,15 +287,19 @@ class Damaged:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return [after_seq, to_seq]
 
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        return self._at_hand
+
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         return self._schema, (Rows(message) for message in [self._message])
 
 
+@pytest.mark.parametrize("at_hand", [True, False])
 @pytest.mark.parametrize("message", [b"", b"\xff" * 4, b"\xff" * 64, b"\xff\xff\xff\xff\x08\0\0\0" + b"\0" * 64])
 def test_rows_that_are_damaged_fail_the_batch_and_leave_no_memory_behind(
-    session: SparkSession, tmp_path: Path, message: bytes
+    session: SparkSession, tmp_path: Path, message: bytes, at_hand: bool
 ) -> None:
-    server = JournalServer(Damaged(message), "127.0.0.1", release=connector.release())
+    server = JournalServer(Damaged(message, at_hand=at_hand), "127.0.0.1", release=connector.release())
     try:
         assert failure_of(session, JournalHost(address=server.address, token=server.token), tmp_path)
     finally:
