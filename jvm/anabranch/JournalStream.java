@@ -75,7 +75,6 @@ final class JournalStream implements MicroBatchStream, SupportsAdmissionControl 
     }
 
     public void commit(Offset end) {
-        news = null;
     }
 
     public void stop() {

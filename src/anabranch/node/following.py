@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from anabranch import limits
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
@@ -180,6 +181,8 @@ class CopyFollower:
                     if isinstance(action, Acknowledge):
                         self._holds = True
                         self._acknowledger.tell(self)
+                if self._inlet.repeats(self.copy):  # what comes meanwhile is read at once then, and costs less
+                    self._stopping.wait(limits.REPEATED_WAIT_S)
         return came
 
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
