@@ -27,7 +27,7 @@ from anabranch.model.selection import Range, to_text
 from anabranch.node.journals import Journals
 from anabranch.node.node import Node
 from anabranch.storage.codec import stored_schema
-from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
+from anabranch.transport.journals import Control, JournalRequest, JournalServer, MadeBatch, Rows
 from tests.spark import running, scratch
 from tests.waiting import HANG_S, wait_for
 
@@ -335,3 +335,37 @@ def test_a_selection_leaves_out_what_no_filter_wants(state: Path, monkeypatch: p
         assert results(node) == [0, 1, 2]
     assert {to_text(request.rows) for request in asked} == {to_text(((Range(column="x", low=0),),))}
     assert {tuple(request.columns) for request in asked} == {("_stime", "_origin", "_tid", "x")}
+
+
+def test_a_few_rows_of_several_journals_are_one_task_and_keep_their_order(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[pa.Table] = []
+    log = Journals.log
+
+    def noted(journals: Journals, batch: MadeBatch) -> None:
+        made.append(batch.table)
+        log(journals, batch)
+
+    def push_until(count: int, tasks: range) -> None:
+        """So many rows to each source, until a batch has read both, in so many tasks."""
+
+        def is_there() -> bool:
+            return any(table.num_rows > count and table.column(0).num_chunks in tasks for table in made[first:])
+
+        first = len(made)
+        while not is_there():
+            for source in ("ones", "twos"):
+                connection.push(source, [{"x": len(made)}] * count)
+            assert node.wait_caught_up(HANG_S)
+
+    monkeypatch.setattr(Journals, "log", noted)
+    query = ab.Query("q")
+    query.output("both", query.source("ones", "x bigint").union(query.source("twos", "x bigint")))
+    with running(query, state) as node, ab.connect(node.address) as connection:
+        push_until(1, range(1, 2))
+        push_until(5_000, range(2, 100))
+        assert held_bytes(session_of(node)) == 0
+    for table in made:
+        origins = table.column("_origin").to_pylist()
+        assert origins == sorted(origins)

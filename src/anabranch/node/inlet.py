@@ -174,6 +174,7 @@ class JournalInlet:
         self._offered: dict[str, int] = {}
         """The most that any copy has promised."""
         self._repeating: set[str] = set()
+        self._brought = 0
         self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
         self._uncompared_since: float | None = None
@@ -270,15 +271,25 @@ class JournalInlet:
         with self._lock:
             return max(self._bringing.values(), default=0), bool(self._bringing)
 
+    def rows_outside(self) -> list[pa.RecordBatch]:
+        """The rows that are put off and may be new."""
+        with self._lock:
+            joined = [_joined(self._put_off[copy]).rows for copy in self._bringing]
+        return [rows for rows in joined if rows is not None]
+
     def take(self) -> None:
         """What was put off and may be new is in the journal when this returns."""
         with self._lock:
             self._take(*self._bringing)
 
     def repeats(self, copy: str) -> bool:
-        """Whether a copy has just repeated the last that others brought, and no stage would read yet what comes next.
-        Then it need not be read for a while."""
+        """Whether the last that a copy sent was brought by another before, and no stage would read yet what comes next.
+        Then the copy need not be read for a while."""
         return copy in self._repeating
+
+    def brought(self) -> int:
+        """How many small pieces came that were new, since the node started."""
+        return self._brought
 
     # --- what is put off -------------------------------------------------------------------------------------------
 
@@ -315,7 +326,7 @@ class JournalInlet:
         )
 
     def _note_repeated(self, copy: str, key: bytes) -> None:
-        if key and key == next(reversed(self._known)) and self._may_wait({}):
+        if key and self._may_wait({}):
             self._repeating.add(copy)
 
     def _may_wait(self, promises: Punctuations) -> bool:
@@ -340,6 +351,7 @@ class JournalInlet:
                 reader.ring()
 
     def _know(self, key: bytes) -> None:
+        self._brought += key not in self._known
         self._known[key] = None
         if len(self._known) > KNOWN_PIECES:
             del self._known[next(iter(self._known))]
