@@ -222,6 +222,10 @@ FOLLOW_WAIT_S: Final = 0.5
 COPY_QUIET_S: Final = 5.0
 """How long a copy that a replica reads says nothing when there is nothing to say. Its end, and a stop, end the wait."""
 
+REPEATED_WAIT_S: Final = 0.25
+"""How long a copy that only repeats what others brought is not read, while few rows come and no stage would read them
+yet: half of ``BATCH_INTERVAL_US``. If the copy that was first falls silent, a row may come so much later, once."""
+
 ACKNOWLEDGE_S: Final = 1.0
 """How often a node is told how much of its copies another one holds: it trims as often."""
 

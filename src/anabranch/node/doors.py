@@ -278,6 +278,10 @@ class SparkDoors:
         part, name = self._journal(stream)
         return part.journals.ranges(name, after_seq, to_seq, at_most)
 
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        part, name = self._journal(stream)
+        return part.journals.is_at_hand(name, after_seq, to_seq)
+
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         part, name = self._journal(request.stream)
         return part.journals.read(replace(request, stream=name))
