@@ -78,6 +78,11 @@ def load(store: Store, lane: str) -> Copy | None:
     return LaneCopy(**facts, entries=entries, base=None if base is None else Held(key=_base_key(lane), size=base))
 
 
+def has_entries(store: Store) -> bool:
+    """Whether any lane of a source has entries here."""
+    return bool(store.sizes("entry/"))
+
+
 def save(transaction: Transaction, lane: str, before: Copy, after: Copy) -> None:
     """Writes what is different. A new base is in memory."""
     for place in range(before.trimmed + 1, min(after.trimmed, before.held) + 1):
