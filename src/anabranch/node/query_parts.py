@@ -22,7 +22,7 @@ from anabranch.node.hosted_part import HostedPart, HostServices
 from anabranch.node.state import QueryDirectory
 from anabranch.node.tables import read_by, statuses
 from anabranch.query.assigned import AssignedQuery
-from anabranch.query.parts import inlet_names
+from anabranch.query.parts import inlet_names, part_name
 from anabranch.runtime.status import PartStatus, QueryStatus
 from anabranch.transport.ports import StreamInfo
 
@@ -176,7 +176,7 @@ class QueryParts:
 
     def failed_parts(self) -> dict[str, AnabranchError]:
         """The parts that cannot go on, and why. The others do."""
-        found = {_name(part.part): part.failure() for part in self.parts}
+        found = {part_name(part.part): part.failure() for part in self.parts}
         return {name: failure for name, failure in found.items() if failure is not None}
 
     def failed_stages(self) -> dict[str, AnabranchError]:
@@ -196,7 +196,7 @@ class QueryParts:
             state=self.state(),
             error=next((each.error for _, each in found if each.error is not None), None),
             uptime_s=round(time.monotonic() - self._made, 1),
-            parts={_name(part.part): PartStatus(state=each.state, error=each.error) for part, each in found},
+            parts={part_name(part.part): PartStatus(state=each.state, error=each.error) for part, each in found},
             tables=statuses(self._tables),
             sources=_joined(each.sources for _, each in found),
             feeds=_joined(each.feeds for _, each in found),
@@ -251,10 +251,5 @@ def _renamed(found: Mapping[str, T], part: HostedPart, names: Mapping[tuple[str,
     return {names.get((part.part.reader, stream), stream): each for stream, each in found.items()}
 
 
-def _name(part: AssignedQuery) -> str:
-    """In status."""
-    return part.assignment.part or ("entry" if part.entries else "writers")
-
-
 def _say_of(progress: Callable[[str], None], part: AssignedQuery | None, text: str) -> None:
-    progress(text if part is None else f"{_name(part)}: {text}")
+    progress(text if part is None else f"{part_name(part)}: {text}")

@@ -18,13 +18,15 @@ from anabranch.deploy.plan import Plan, load_plan
 from anabranch.errors import EngineError, NodeUnreachable, Problem, QueryError, StateError, StreamNotFound
 from anabranch.model.ids import QueryId
 from anabranch.model.position import Position
+from anabranch.node.doors import HostDoors
 from anabranch.node.host import Host
 from anabranch.node.hosted_part import HostedPart
 from anabranch.node.query_parts import QueryParts
 from anabranch.node.settings import NodeSettings
 from anabranch.node.state import StateDirectory
 from anabranch.query.assigned import AssignedQuery
-from anabranch.query.parts import inlet_names, parts
+from anabranch.query.parts import inlet_names, part_name, parts
+from anabranch.transport.ports import CopyAcknowledgement
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_stages")
@@ -54,9 +56,9 @@ events = ["b"]
 """
 
 
-def planned(folder: Path, placed: str = PLACED) -> Plan:
+def planned(folder: Path, placed: str = PLACED, query: str = QUERY) -> Plan:
     nodes = (f'{name} = {{address = "127.0.0.1:{port}"}}\n' for name, port in zip("abc", free_ports(3), strict=True))
-    (folder / "layers.yaml").write_text(QUERY)
+    (folder / "layers.yaml").write_text(query)
     (folder / "layers.toml").write_text("[nodes]\n" + "".join(nodes) + placed)
     return load_plan(folder / "layers.toml")
 
@@ -188,6 +190,32 @@ def test_a_part_without_peers_is_not_cut_off_from_the_logs_of_its_host(
         streams.trim([])
         assert served.is_cut_off("replica:counts@b") is cut_off
         assert (log.first_id() > 1) is cut_off
+
+
+@pytest.mark.parametrize("name", ["entry", "writers"])
+def test_a_stage_may_be_called_like_another_part(tmp_path: Path, name: str) -> None:
+    plan = planned(tmp_path, PLACED.replace("totals", name), QUERY.replace("totals", name))
+    part = assigned(plan, "b", "layers")
+    assert [part_name(each) for each in parts(part)] == ["entry", f"replica:{name}", "counts"]
+    with made(tmp_path, part) as host:
+        assert host.statistics().queries["layers"].parts.keys() == {"entry", f"replica:{name}", "counts"}
+
+
+def test_an_acknowledgement_of_an_unknown_stream_holds_up_no_other(host: Host, query: QueryParts) -> None:
+    served = replica(query, "").streams._served["events"]
+    reader = "replica:totals@a"
+    served.subscribed(ReaderSubscribed(reader=reader, life="1", position=None, punctuations={}))
+    with ab.connect(host.address) as connection:
+        for _ in range(3):
+            connection.push("events", [{"k": 1, "x": 2}])
+    end = Position(served.log.incarnation, served.log.last_id())
+    said = [
+        CopyAcknowledgement(stream=stream, reader=reader, life="1", position=end, punctuations={})
+        for stream in ("layers/nothing", "nowhere/events", "layers/events")
+    ]
+    with pytest.raises(StreamNotFound):
+        HostDoors(host.queries).acknowledge_copies(said)
+    assert served.readers[reader].acknowledged == 3
 
 
 def begun_with(monkeypatch: pytest.MonkeyPatch, begin: dict[str, Callable[[], object]]) -> None:
