@@ -337,6 +337,10 @@ def test_a_selection_leaves_out_what_no_filter_wants(state: Path, monkeypatch: p
     assert {tuple(request.columns) for request in asked} == {("_stime", "_origin", "_tid", "x")}
 
 
+def _has_both(table: pa.Table) -> bool:
+    return len(table.column("_origin").unique()) == 2
+
+
 def test_a_few_rows_of_several_journals_are_one_task_and_keep_their_order(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -348,14 +352,15 @@ def test_a_few_rows_of_several_journals_are_one_task_and_keep_their_order(
         log(journals, batch)
 
     def push_until(count: int, tasks: range) -> None:
-        """So many rows to each source, until a batch has read both, in so many tasks."""
+        """So many rows to each source, until a batch has read both, in so many tasks. Of three pushes that follow each
+        other at once, the first begins a batch, and the others wait for the next together."""
 
         def is_there() -> bool:
-            return any(table.num_rows > count and table.column(0).num_chunks in tasks for table in made[first:])
+            return any(_has_both(table) and table.column(0).num_chunks in tasks for table in made[first:])
 
         first = len(made)
         while not is_there():
-            for source in ("ones", "twos"):
+            for source in ("ones", "twos") * 3:
                 connection.push(source, [{"x": len(made)}] * count)
             assert node.wait_caught_up(HANG_S)
 
