@@ -23,7 +23,7 @@ from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup, apply_wsort
 from anabranch.engine.lookups import Tables, apply_lookup
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
-from anabranch.engine.packs import as_stream
+from anabranch.engine.packs import as_stream, gather
 from anabranch.engine.row_windows import count_windows, cross_section, early_sessions, early_time_windows, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
@@ -93,11 +93,14 @@ class _Compiler:
         self._late_rows: Accumulator[int] | None = None
         self._steps: dict[str, int] = {}
         """How many steps lead to one of them without another box between."""
+        self._scans = 0
 
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
         root = self._build_root()
         frame = self._hung(root, chains)
+        if not self._waits and self._scans > 1:
+            frame = gather(frame)
         stream = frame if frame.isStreaming else as_stream(frame)
         return CompiledStage(self._stage, stream, chains, self._schemas(root, chains), self._late_rows)
 
@@ -209,6 +212,7 @@ class _Compiler:
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""
+        self._scans += 1
         return punctuated(self._journals(stream))
 
     def _check_same_types(self, box: Union, frames: list[DataFrame]) -> None:
