@@ -289,6 +289,9 @@ RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Waits before a failed stage is started again, or Spark after its JVM died. After the last one without progress either
 counts as failed."""
 
+RECONNECT_BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Waits before a node that could not be reached, or that ended a call, is asked again."""
+
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long SQLite waits for another connection of this process."""
 

@@ -26,8 +26,9 @@ from anabranch.node.query_parts import QueryParts
 from anabranch.node.reading import wire_batches
 from anabranch.node.streams import check_name
 from anabranch.runtime.status import HostStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.journals import Control, JournalRequest, MadeBatch, Rows
-from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.letters import AboutLane
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,

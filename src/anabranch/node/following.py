@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from anabranch import limits
+from anabranch.core.backoff import RECONNECT
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
@@ -22,7 +23,6 @@ from anabranch.node.turns import Hold, at_once
 from anabranch.runtime.status import CopyStatus
 from anabranch.transport.client import Client, CopyStream
 from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
-from anabranch.transport.retry import BACKOFF_S
 
 _log: Final = logging.getLogger(__name__)
 
@@ -116,11 +116,11 @@ class CopyFollower:
         return self._failure
 
     def _run(self) -> None:
-        tries = 0
+        backoff = RECONNECT
         while not self._stopping.is_set():
             try:
                 if self._follow():
-                    tries = 0
+                    backoff = RECONNECT
                 self._failure = None
             except AnabranchError as error:
                 if not isinstance(error, NodeUnreachable) and self._failure is None:
@@ -131,8 +131,8 @@ class CopyFollower:
                 self._failure = InvariantBroken(f"It cannot be read: {error!r}.", remedy="Report this.")
             finally:
                 self._reading = None
-            self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
-            tries += 1
+            backoff = backoff.failed()
+            self._stopping.wait(backoff.wait_s)
 
     def _follow(self) -> bool:
         """Until the copy ends, has to be asked again, or this node has to be rebuilt. Returns whether anything came."""

@@ -16,16 +16,17 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from anabranch import limits
+from anabranch.core.backoff import RECONNECT
 from anabranch.core.roll_call import Roll
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
+from anabranch.node.dialer import Dialer
 from anabranch.node.housekeeper import NEVER, Housekeeper
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.status import PeerStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
-from anabranch.transport.letters import AboutLane, Greeting
-from anabranch.transport.retry import BACKOFF_S
+from anabranch.transport.letters import AboutLane
 
 STOP_S: Final = 2.0
 """How long a stop waits for the letter under way."""
@@ -36,9 +37,9 @@ _log: Final = logging.getLogger(__name__)
 class Peers:
     """The doors for other entry points, and the letters to them. ``entries`` are the sources that have peers."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._entries: dict[str, SharedEntryPoint] = {}
         self._writers: dict[str, _LetterWriter] = {}
 
@@ -49,7 +50,7 @@ class Peers:
         """To be called when the server listens: whoever answers, is also asked."""
         for peer, address in self._addresses().items():
             entries = {name: entry for name, entry in self._entries.items() if peer in self._part.peers.get(name, {})}
-            client = self._neighbours.client(peer, address)
+            client = self._dialer.client(peer, address)
             self._writers[peer] = _LetterWriter(self._part.host, peer, client, entries)
         for writer in list(self._writers.values()):
             writer.start()
@@ -135,7 +136,7 @@ class _LetterWriter:
         self._housekeeper = Housekeeper()
         self._letter = self._housekeeper.add(self._write_or_wait)
         self._failure: AnabranchError | None = None
-        self._tries = 0
+        self._backoff = RECONNECT
         self._reminded_s = float("-inf")
         """When a letter last reminded the peer of all that it is owed."""
         self.broken: AnabranchError | None = None
@@ -187,9 +188,9 @@ class _LetterWriter:
             if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
                 _log.warning("Entry point %s cannot be reached: %s", self._peer, error)
             self._failure, self._reminded_s = error, float("-inf")
-            self._tries += 1
-            return BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1) - 1]
-        self._failure, self._tries = None, 0
+            self._backoff = self._backoff.failed()
+            return self._backoff.wait_s
+        self._failure, self._backoff = None, RECONNECT
         if begins or owes:
             return max(0.0, self._reminded_s + limits.HEARTBEAT_S - time.monotonic())
         return NEVER

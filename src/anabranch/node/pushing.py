@@ -11,16 +11,20 @@ from typing import Final
 
 import pyarrow as pa
 
+from anabranch import limits
+from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import lane_origin
 from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
 from anabranch.transport.ports import EntryKind, Push, Registration
 from anabranch.transport.producer import stamped
-from anabranch.transport.retry import BACKOFF_S
 
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
+
+_NOT_TAKEN: Final = Backoff(waits_s=limits.RECONNECT_BACKOFF_S[:-1])
+"""How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
 
 
 def producer_of(source: Source) -> str:
@@ -72,7 +76,7 @@ class Pushing:
             count=count,
             rows=rows,
         )
-        tries = 0
+        backoff = _NOT_TAKEN
         while not self._stopping.is_set():
             try:
                 if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
@@ -80,8 +84,8 @@ class Pushing:
                 self.entry.push(push)
             except (Overloaded, DiskFull, NodeUnreachable, NotLeading) as error:
                 self.waits_for = error
-                self._stopping.wait(_wait_s(tries))
-                tries += 1
+                backoff = backoff.failed()
+                self._stopping.wait(backoff.wait_s)
             else:
                 self.waits_for = None
                 self.next += count
@@ -89,20 +93,15 @@ class Pushing:
         return False
 
     def _register(self) -> Registration:
-        tries = 0
+        backoff = _NOT_TAKEN
         while True:
             try:
                 registration = self.entry.register(self.producer)
             except (NodeUnreachable, NotLeading) as error:
                 self.waits_for = error
-                if self._stopping.wait(_wait_s(tries)):
+                backoff = backoff.failed()
+                if self._stopping.wait(backoff.wait_s):
                     raise
-                tries += 1
             else:
                 self.waits_for = None
                 return registration
-
-
-def _wait_s(tries: int) -> float:
-    """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
-    return BACKOFF_S[min(tries, len(BACKOFF_S) - 2)]

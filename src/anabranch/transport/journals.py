@@ -35,7 +35,7 @@ import pyarrow as pa
 from anabranch import failpoints, limits
 from anabranch.errors import AnabranchError, ConfigError
 from anabranch.model.selection import ALL_ROWS, Selection, from_text
-from anabranch.transport import failures, wire
+from anabranch.transport import failures, plain
 from anabranch.transport.failures import cannot_listen
 
 _log: Final = logging.getLogger(__name__)
@@ -231,8 +231,8 @@ class JournalServer:
         if hello is None:
             return False
         try:
-            message = wire.decode(hello, VERSION)
-            self._check(wire.text(message, "token"), wire.text(message, "release"))
+            message = plain.decode(hello, VERSION)
+            self._check(plain.text(message, "token"), plain.text(message, "release"))
         except AnabranchError as error:
             frames.refuse(error)
             return False
@@ -249,7 +249,7 @@ class JournalServer:
 
     def _answer(self, question: bytes, frames: _Frames) -> None:
         try:
-            self._answer_to(wire.decode(question, VERSION), frames)
+            self._answer_to(plain.decode(question, VERSION), frames)
             frames.flush()
         except _Gone:
             raise
@@ -259,12 +259,12 @@ class JournalServer:
             _log.exception("a request from Spark failed")
             frames.refuse(failures.internal(error))
 
-    def _answer_to(self, message: wire.Message, frames: _Frames) -> None:
-        ask = wire.text(message, "ask")
+    def _answer_to(self, message: plain.Message, frames: _Frames) -> None:
+        ask = plain.text(message, "ask")
         if ask == "log":
             self._log(message, frames)
             return
-        stream = wire.text(message, "stream")
+        stream = plain.text(message, "stream")
         match ask:
             case "latest":
                 self._send_latest(stream, message, frames)
@@ -279,8 +279,8 @@ class JournalServer:
                     remedy="It can send latest, ranges, read and log.",
                 )
 
-    def _send_latest(self, stream: str, message: wire.Message, frames: _Frames) -> None:
-        stage, scan = wire.text(message, "stage"), _count(message, "scan")
+    def _send_latest(self, stream: str, message: plain.Message, frames: _Frames) -> None:
+        stage, scan = plain.text(message, "stage"), _count(message, "scan")
         after, max_rows = _count(message, "after"), _count(message, "max_rows")
         at_most, asked = _count(message, "at_most"), _request(stream, message, after)
         to = self._ports.latest(stream, stage, scan, after, max_rows)
@@ -291,13 +291,13 @@ class JournalServer:
         else:
             frames.add(END, b"")
 
-    def _log(self, message: wire.Message, frames: _Frames) -> None:
+    def _log(self, message: plain.Message, frames: _Frames) -> None:
         """Takes all of the batch before anything is said: what is refused is no longer on its way then."""
         table = _table(frames)
         batch = MadeBatch(
-            stage=wire.text(message, "stage"),
+            stage=plain.text(message, "stage"),
             life=_count(message, "life"),
-            query=wire.text(message, "query"),
+            query=plain.text(message, "query"),
             batch_id=_count(message, "batch"),
             dropped=_count(message, "dropped"),
             took_s=_count(message, "took_us") / 1_000_000,
@@ -457,19 +457,19 @@ def _rows(body: bytearray, schema: pa.Schema) -> pa.RecordBatch:
     return rows
 
 
-def _request(stream: str, message: wire.Message, to_seq: int) -> JournalRequest:
+def _request(stream: str, message: plain.Message, to_seq: int) -> JournalRequest:
     return JournalRequest(
         stream=stream,
         after_seq=_count(message, "after"),
         to_seq=to_seq,
-        columns=wire.texts(message, "columns"),
-        rows=_selection(wire.text(message, "rows")),
+        columns=plain.texts(message, "columns"),
+        rows=_selection(plain.text(message, "rows")),
     )
 
 
-def _count(message: wire.Message, key: str) -> int:
+def _count(message: plain.Message, key: str) -> int:
     """A number that SQLite can hold, also after another was added."""
-    number = wire.number(message, key)
+    number = plain.number(message, key)
     if not 0 <= number < 1 << 60:
         raise ConfigError(f"A request from Spark has {number} as {key!r}.", remedy="Only Spark sends this request.")
     return number

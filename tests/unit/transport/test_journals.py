@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import struct
@@ -16,7 +17,7 @@ import pytest
 from anabranch import limits
 from anabranch.errors import ConfigError, StateError, StreamNotFound
 from anabranch.model.selection import Range, to_text
-from anabranch.transport import journals, wire
+from anabranch.transport import journals, plain
 from anabranch.transport.journals import Control, JournalRequest, JournalServer, MadeBatch, Rows
 from tests.waiting import HANG_S, wait_for
 
@@ -25,9 +26,9 @@ ALL = to_text(((),))
 RELEASE = "r1"
 
 
-def encoded(message: wire.Message) -> bytes:
+def encoded(message: plain.Message) -> bytes:
     """As ``jvm/`` writes it."""
-    return wire.encode({"v": journals.VERSION, **message})
+    return json.dumps({"v": journals.VERSION, **message}).encode()
 
 
 @dataclass
