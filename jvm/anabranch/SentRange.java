@@ -2,7 +2,6 @@ package anabranch;
 
 import java.io.IOException;
 import java.io.Serializable;
-import java.nio.ByteBuffer;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -42,47 +41,6 @@ final class SentRange implements Serializable {
 
     /** To read it, from its beginning. */
     Frames frames() {
-        return new Reading(letters, bodies);
-    }
-
-    /** Where one reader is. */
-    private static final class Reading extends Frames {
-        private final byte[] letters;
-        private final byte[][] bodies;
-        private int next = 0;
-
-        Reading(byte[] letters, byte[][] bodies) {
-            this.letters = letters;
-            this.bodies = bodies;
-        }
-
-        byte next() {
-            return next < letters.length ? letters[next++] : END;
-        }
-
-        int bodyLength() {
-            return bodies[next - 1].length;
-        }
-
-        ByteBuffer body() {
-            return ByteBuffer.wrap(bodies[next - 1]);
-        }
-
-        void body(ByteBuffer into) {
-            into.put(bodies[next - 1]);
-        }
-
-        IOException unexpected() {
-            return new JournalException("The node sent a frame '" + (char) letters[next - 1] + "' of " + bodyLength()
-                    + " bytes with a range, which does not belong there.");
-        }
-
-        void giveBack() {
-            // it is no connection
-        }
-
-        void close() {
-            // it is no connection
-        }
+        return new SentFrames(letters, bodies);
     }
 }

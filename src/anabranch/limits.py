@@ -252,6 +252,13 @@ once in ``DIGEST_INTERVAL_US`` where all is well."""
 HEARTBEAT_S: Final = 0.5
 """How often an entry point reminds a peer of what it owes it, or is owed."""
 
+LETTER_S: Final = 2.5
+"""How long an entry point waits for the answer to a letter, and a second more for each MB in it: one that sleeps is to
+be found again soon after it woke up."""
+
+PEER_BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Waits before an entry point that did not answer is written to again; the last one repeats."""
+
 RELEASE_NEWS_S: Final = 0.15
 """How long the news that an entry is released may wait for the next entry, to go with it: what follows shows rows this
 much later than who leads, and half of the letters are saved where rows come in a stream."""

@@ -197,10 +197,14 @@ class HostDoors:
     def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
         """One that cannot be taken holds up no other."""
         said: dict[HostedPart, list[CopyAcknowledgement]] = {}
-        for each in acknowledgements:
-            part, stream = self._finder.find(each.stream)
-            said.setdefault(part, []).append(replace(each, stream=stream))
         refused: AnabranchError | None = None
+        for each in acknowledgements:
+            try:
+                part, stream = self._finder.find(each.stream)
+            except (NodeUnreachable, StreamNotFound) as error:
+                refused = error
+            else:
+                said.setdefault(part, []).append(replace(each, stream=stream))
         for part, about in said.items():
             try:
                 with part.calls.inside():

@@ -45,13 +45,12 @@ from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
-from anabranch.node.lane_replica import Sharing
 from anabranch.node.open_calls import OpenCalls
 from anabranch.node.peers import Peers
 from anabranch.node.query_stages import QueryStages
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.settings import NodeSettings
-from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.node.shared_entry import SharedEntryPoint, Sharing
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.spark_host import SparkHost
 from anabranch.node.stages import StageRunner
@@ -113,7 +112,7 @@ class HostedPart:
         self._origins = all_origins(self.diagram)
         self._stream_origins = part.origins()
         self._lost: AnabranchError | None = None
-        self._discard = False
+        self._is_refused = self._leaves_nothing = False
         self._closing = threading.Event()
         self._ending = threading.Lock()
         """Held while it is stopped: a start that is given up stops it, too."""
@@ -194,18 +193,38 @@ class HostedPart:
     def start(self) -> None:
         """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that.
 
-        A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up.
+        A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up. What
+        ends the start is told as the failure of the part from then on.
         """
         try:
             if self._rebuild().if_empty():
                 self._make()
             self._run()
         except BaseException as error:
-            if isinstance(error, QueryError) or error is self._agreement.failure:
-                # Only Spark, or another node, could tell what is wrong. Nothing has come of it: the directory is free.
-                self._discard = self._directory.is_new and self.streams.are_empty()
+            if not self._closing.is_set():
+                ours = InvariantBroken(f"{self.part.called} could not start: {error!r}.", remedy="Report this.")
+                self._lost = error if isinstance(error, AnabranchError) else ours
+            self._is_refused = isinstance(error, QueryError) or error is self._agreement.failure
             self.stop()
             raise
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the start ended with what only Spark, or another node, could tell: what is assigned is wrong."""
+        return self._is_refused
+
+    def is_unused(self) -> bool:
+        """Whether the directory is new, and no row has come into a log so far."""
+        return self._directory.is_new and self.streams.are_empty()
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """After a stop: whether nothing has come of it, nor is there an entry that other entry points may count on."""
+        return self._leaves_nothing
+
+    def discard(self) -> None:
+        """After a stop: the directory is free again."""
+        self._directory.discard()
 
     def _run(self) -> None:
         self._open_stores()
@@ -228,6 +247,7 @@ class HostedPart:
         """What runs in Spark, if anything does, and what only has to wait for it."""
         if self._spark is not None and self._stages is not None:
             self._spark.run(self._stages, self._stopping, self._progress)
+            self._stages.wait_first_batches(self._progress)
         else:
             self._open_what_waits()
 
@@ -243,8 +263,6 @@ class HostedPart:
             self._wait_rebuilding_over()
             self._close()
             self._wait_rebuilding_over()  # the housekeeper may just have begun it
-            if self._discard:
-                self._directory.discard()
 
     def _close(self) -> None:
         """Ends all that runs; the directory stays ours."""
@@ -270,6 +288,8 @@ class HostedPart:
         self.calls.wait_over(_END_S)
         if self.synchronizing is not None:
             self.synchronizing.join()  # before the logs that it reads are closed
+        if not self.streams.are_closed:
+            self._leaves_nothing = self.is_unused() and not self.streams.have_entries()
         self.streams.close()
 
     @property
@@ -512,9 +532,14 @@ class HostedPart:
             return NodeState.REBUILDING
         if self._stopping.is_set():
             return NodeState.STOPPING
-        if self._spark is not None and self._spark.is_restarting:
+        if self._spark is not None and (self._spark.is_restarting or self._waits_for_spark):
             return NodeState.RESTARTING_SPARK
         return NodeState.RUNNING if self._ready.is_set() else NodeState.STARTING
+
+    @property
+    def _waits_for_spark(self) -> bool:
+        """Whether its stages could not begin in the Spark that is there, and are tried again."""
+        return self._ready.is_set() and self._stages is not None and self._stages.is_waiting
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""

@@ -23,7 +23,7 @@ from anabranch.transport.producer import stamped
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
 
-_NOT_TAKEN: Final = Backoff(waits_s=limits.RECONNECT_BACKOFF_S[:-1])
+_NOT_TAKEN: Final = Backoff(waits_s=limits.PEER_BACKOFF_S)
 """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
 
 
@@ -33,16 +33,23 @@ def producer_of(source: Source) -> str:
     return named or (source.producers[0] if source.producers else PRODUCER)
 
 
-class Pushing:
-    """A producer inside of the node: numbers its entries and waits for room, until the node stops."""
+_NOT_NOW: Final = (Overloaded, DiskFull, NodeUnreachable, NotLeading)
+"""Why an entry point takes nothing at the moment."""
 
-    def __init__(self, entry: EntryPoint, producer: str, stopping: threading.Event) -> None:
+
+class Pushing:
+    """A producer inside of the node: numbers its entries and waits for room, until the node stops. ``patience_s`` is
+    how long it tries to register, if not for ever; then it raises why that is not possible."""
+
+    def __init__(
+        self, entry: EntryPoint, producer: str, stopping: threading.Event, *, patience_s: float | None = None
+    ) -> None:
         self.entry: Final = entry
         self.producer: Final = producer
         self.rows = 0
         self.waits_for: AnabranchError | None = None
         self._stopping = stopping
-        self.registration: Registration = self._register()
+        self.registration: Registration = self._register(patience_s)
         self.next = self.registration.next
         self._stamp_us = self.registration.stamp_us
 
@@ -82,7 +89,7 @@ class Pushing:
                 if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
                     self.entry.register(self.producer, self.registration.session)
                 self.entry.push(push)
-            except (Overloaded, DiskFull, NodeUnreachable, NotLeading) as error:
+            except _NOT_NOW as error:
                 self.waits_for = error
                 backoff = backoff.failed()
                 self._stopping.wait(backoff.wait_s)
@@ -92,15 +99,16 @@ class Pushing:
                 return True
         return False
 
-    def _register(self) -> Registration:
-        backoff = _NOT_TAKEN
+    def _register(self, patience_s: float | None) -> Registration:
+        began, backoff = time.monotonic(), _NOT_TAKEN
         while True:
             try:
                 registration = self.entry.register(self.producer)
-            except (NodeUnreachable, NotLeading) as error:
+            except _NOT_NOW as error:
                 self.waits_for = error
                 backoff = backoff.failed()
-                if self._stopping.wait(backoff.wait_s):
+                is_over = patience_s is not None and time.monotonic() - began >= patience_s
+                if is_over or self._stopping.wait(backoff.wait_s):
                     raise
             else:
                 self.waits_for = None

@@ -654,6 +654,7 @@ class StageRunner:
             inputs={name: StageInputStatus(lag_rows=rows) for name, rows in lag.items()},
             caught_up=self.reached(self.mark()),
             rows_out=self._rows_out,
+            late_rows=self._run.late_rows,
             held_ms=round(self._held_s * 1000),
             batches=self._run.batches,
             batch_ms=round(self._run.batch_ms, 1),

@@ -51,10 +51,6 @@ from anabranch.transport.ports import (
 TIMEOUT_S: Final = 10.0
 """How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
 
-LETTER_S: Final = 2.5
-"""How long an entry point waits for the answer to a letter, and a second more for each MB in it: one that sleeps is to
-be found again soon after it woke up."""
-
 KEEPALIVE_MS: Final = 20_000
 """How long a connection with an open call may be silent before it is tested. Not shorter: a gRPC server cuts a client
 that pings more than a few times while it has nothing to say, and a push may wait for room for half a minute."""
@@ -245,7 +241,8 @@ class Client:
         return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)), self._query)
 
     def greet(self, greeting: calls.Greeting) -> Roll:
-        return self._call(calls.GREET, replace(greeting, source=self._named(greeting.source)), LETTER_S).roll
+        asked = replace(greeting, source=self._named(greeting.source))
+        return self._call(calls.GREET, asked, limits.LETTER_S).roll
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
@@ -324,7 +321,7 @@ class PeerCall:
         before = self._before
         said = [letters.AboutLane(before + each.source, each.lane, each.message) for each in messages]
         letter = letters.letter(sender, said)
-        answered = letters.answers_of(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000))
+        answered = letters.answers_of(self._call.ask(letter, None, limits.LETTER_S + len(letter) / 1_000_000))
         return [letters.AboutLane(each.source.removeprefix(before), each.lane, each.message) for each in answered]
 
     def close(self) -> None:
