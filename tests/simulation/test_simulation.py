@@ -44,6 +44,7 @@ SHOWN_BY = {
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
+    "a peer that is not looked for again": ("peer-is-looked-for-again.toml", "has waited"),
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "has not passed"),
 }
 """What random faults hardly ever show: several things must happen within a second."""
