@@ -49,8 +49,9 @@ def _copies(node: str, query: PlacedQueryStatus, hurt: Collection[str]) -> Itera
     """What it reads and what is read of it, except where the other end is away."""
     for stream, facts in query.streams.items():
         for reader, copies in facts.readers.items():
+            at = reader.rpartition("@")[2]  # a further replica of a node that reads the stream is named with its stage
             for copy, state in (copies or {}).items():
-                if node in (reader, copy) and not {reader, copy} & set(hurt):
+                if node in (at, copy) and not {at, copy} & set(hurt):
                     lag = state.lag_rows  # None: of another incarnation
                     if state.state != "read" or lag is None:
                         yield f"{reader} does not read the copy of {stream} on {copy}"

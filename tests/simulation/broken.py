@@ -141,8 +141,8 @@ class Discouraged(PeerLine[Pushed]):
 class Faithful(FeedLease):
     """Waits for ever for the home of the feed."""
 
-    def may_begin(self, turn: Turn, now_us: int) -> bool:
-        return self.host == self.hosts[0] and super().may_begin(turn, now_us)
+    def may_begin(self, turn: Turn) -> bool:
+        return self.host == self.hosts[0] and super().may_begin(turn)
 
 
 class Selfish(FeedLease):
@@ -152,6 +152,27 @@ class Selfish(FeedLease):
         if isinstance(event, feed_lease.Replaced):
             return turn, True
         return super().handle(turn, event)
+
+
+class Drowsy(FeedLease):
+    """Takes the time that it slept for silence of the others, and one question for all."""
+
+    def handle(self, turn: Turn, event: feed_lease.Event) -> tuple[Turn, bool]:
+        slept_us = max(0, event.now_us - turn.looked_us - 2 * self.ask_every_us)
+        turn, begins = super().handle(replace(turn, silence_us=turn.silence_us + slept_us), event)
+        if begins or turn.speaks or not isinstance(event, feed_lease.CopyAsked) or not self.may_begin(turn):
+            return turn, begins
+        return replace(turn, speaks=True), True
+
+
+class Restive(FeedLease):
+    """Takes the feed back from a copy that it does not hear, as soon as from one that is gone."""
+
+    def handle(self, turn: Turn, event: feed_lease.Event) -> tuple[Turn, bool]:
+        if isinstance(event, feed_lease.RowsCame):
+            return turn, False
+        turn, begins = super().handle(turn, event)
+        return replace(turn, patience=1), begins
 
 
 class Boundless(Horizon):
@@ -226,6 +247,8 @@ BROKEN = {
     "boundaries passed on that show results": Protocol(passing=Blind),
     "a feed that nobody takes over": Protocol(lease=Faithful),
     "a feed that two hosts fight for": Protocol(lease=Selfish),
+    "a feed that is taken by one that slept": Protocol(lease=Drowsy),
+    "a feed that moves while two hosts cannot talk": Protocol(lease=Restive),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
 }

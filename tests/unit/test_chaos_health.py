@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from anabranch.deploy.deployment_status import PlacedQueryStatus, ReadCopyStatus, StreamStatus
 from anabranch.deploy.parts import assigned_queries
 from anabranch.deploy.plan import Plan, load_plan
 from anabranch.errors import NodeUnreachable
@@ -114,3 +115,13 @@ def test_a_new_incarnation_that_nobody_has_read_is_not_back(plan: Plan, found: d
     assert why_not_back(plan, found, "wisc", ()) == "osu does not read the copy of box:loads on wisc"
     of(found, "wisc")["streams"]["box:loads"] = {"last_id": 11 + LAG_ROWS, "bytes": 1, "incarnation": "i"}
     assert why_not_back(plan, found, "wisc", ()) == f"osu is {1 + LAG_ROWS} rows behind the copy of box:loads on wisc"
+
+
+def test_a_further_replica_of_a_node_that_reads_a_stream_belongs_to_that_node() -> None:
+    """It is named with its stage."""
+    copy = ReadCopyStatus(state="away", lag_rows=0, first=0, error=None)
+    streams = {"s": StreamStatus(copies={}, readers={"counts@b": {"a": copy}})}
+    query = PlacedQueryStatus(mode="race", fragments={}, streams=streams, lanes={})
+    away = ["counts@b does not read the copy of s on a"]
+    assert [list(health._copies(node, query, ())) for node in "abc"] == [away, away, []]
+    assert list(health._copies("a", query, {"b"})) == []

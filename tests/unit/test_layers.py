@@ -33,7 +33,7 @@ ORDER = (
     ("paper",),
     ("cli", "dashboard"),
 )
-"""From the bottom up. A layer may import itself and those below it, not its neighbours; the lowest are one family."""
+"""From the bottom up. A layer may import itself and those below it, not its dialer; the lowest are one family."""
 
 BESIDE_THE_ORDER = {
     "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core", "runtime"},

@@ -6,7 +6,7 @@ into stages as it is on one node (``query.graph``), so all boxes of a stage run 
 same Spark query on each: that is what lets one replica be rebuilt from another.
 
 A fragment that makes a stream reads its own copy of it, as on one node. One that does not, reads all copies there are
-(``query.parts``).
+(``query.parts``), also on a node that runs both. So every copy is read.
 """
 
 from __future__ import annotations
@@ -48,11 +48,6 @@ class Flow:
                 for node in self.run_on[stage.name]:
                     if node not in self.made_on[stream]:
                         yield Reading(node, stream, self.made_on[stream])
-
-    def is_read(self, stream: str, copy: str) -> bool:
-        """Whether a node's copy of an internal stream has a reader: a stage beside it, or another node."""
-        readers = {node for stage in self.stages if stream in stage.inputs for node in self.run_on[stage.name]}
-        return copy in readers or not readers.issubset(self.made_on[stream])
 
 
 def cuts(diagram: Diagram, placed: Placement) -> frozenset[Cut]:

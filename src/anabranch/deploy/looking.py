@@ -27,9 +27,10 @@ from anabranch.deploy.plan import Fragment, NodePlan, Plan, QueryPlan, load_plan
 from anabranch.deploy.running import Running, all_running, find
 from anabranch.errors import AnabranchError
 from anabranch.model.ids import QueryId, StreamId
+from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.query.assigned import AssignedQuery
-from anabranch.query.parts import inlet_names, parts
+from anabranch.query.parts import inlet_names, part_name, parts
 from anabranch.runtime.status import CopyStatus, HostStatus, LogStatus, QueryStatus
 from anabranch.transport.client import Client
 
@@ -162,28 +163,43 @@ def _of(answers: Mapping[str, HostStatus], query: str) -> dict[str, QueryStatus]
 def _query(plan: Plan, query: QueryPlan, answers: Mapping[str, QueryStatus]) -> PlacedQueryStatus:
     return PlacedQueryStatus(
         mode=query.mode,
-        fragments={each.name: _fragment(each, answers) for each in query.fragments},
+        fragments={each.name: _fragment(each, query, plan, answers) for each in query.fragments},
         streams={stream: _stream(stream, query, plan, answers) for stream in query.copies},
         lanes=_lanes(query, plan, answers),
     )
 
 
-def _fragment(fragment: Fragment, answers: Mapping[str, QueryStatus]) -> FragmentStatus:
-    copies = {node: _copy_of_fragment(fragment, answers.get(node)) for node in fragment.nodes}
+def _fragment(fragment: Fragment, query: QueryPlan, plan: Plan, answers: Mapping[str, QueryStatus]) -> FragmentStatus:
+    copies = {
+        node: _copy_of_fragment(fragment, _part_of(fragment, query, plan, node), answers.get(node))
+        for node in fragment.nodes
+    }
     return FragmentStatus(boxes=tuple(fragment.boxes), copies=copies)
 
 
-def _copy_of_fragment(fragment: Fragment, said: QueryStatus | None) -> FragmentCopyStatus:
+def _part_of(fragment: Fragment, query: QueryPlan, plan: Plan, node: str) -> str:
+    """The part of the query on a node that the fragment belongs to."""
+    whole = AssignedQuery(query.diagram, plan.nodes[node].assignment.queries[QueryId(query.name)])
+    return next(part_name(part) for part in parts(whole) if fragment.stages[0] in part.stages)
+
+
+def _copy_of_fragment(fragment: Fragment, part: str, said: QueryStatus | None) -> FragmentCopyStatus:
+    """As its stages say, or the part that they belong to, if that does not run."""
     if said is None:
         return FragmentCopyStatus(state="unreachable", lag_rows=None, rows_out=None, error=None)
     stages = [said.stages[stage.name] for stage in fragment.stages if stage.name in said.stages]
     states = [stage.state for stage in stages]
-    worst = next((state for state in ("failed", "restarting") if state in states), "running")
+    state: str = next((state for state in ("failed", "restarting") if state in states), "running")
+    state = state if len(stages) == len(fragment.stages) else "starting"
+    error = next((stage.error for stage in stages if stage.error), None)
+    whole = said.parts.get(part)
+    if whole is not None and state != "failed" and whole.state not in (NodeState.RUNNING, NodeState.STARTING):
+        state, error = whole.state, whole.error or error
     return FragmentCopyStatus(
-        state=worst if len(stages) == len(fragment.stages) else "starting",
+        state=state,
         lag_rows=sum(stage.lag_rows for stage in stages),
         rows_out=sum(stage.rows_out for stage in stages),
-        error=next((stage.error for stage in stages if stage.error), None),
+        error=error,
     )
 
 

@@ -22,7 +22,6 @@ CODES: Final = {
     "bad-name": "a name with characters that names cannot contain",
     "bad-technique": "a technique that does not exist, or that this query does not allow",
     "bad-value": "a duration or a rate that cannot be read",
-    "copy-unread": "a copy of a box that no node would read",
     "entry-alone": "a source with several entry points whose rows carry no numbers",
     "link-twice": "two links for the same pair of nodes",
     "missing-key": "a required key that is missing",

@@ -9,7 +9,7 @@ from typing import Final
 from anabranch.deploy import mistakes
 from anabranch.deploy.comparing import LEAVE_OUT, unfit_for, unknown_technique
 from anabranch.deploy.description import Description, EntryTable, QueryTable
-from anabranch.deploy.flow import Flow, Placement, circles, flow
+from anabranch.deploy.flow import Placement, circles, flow
 from anabranch.deploy.mistakes import Report, twice
 from anabranch.errors import ConfigError, QueryError
 from anabranch.model.techniques import COMPARED, Technique
@@ -270,25 +270,9 @@ class _Checking:
             way = ", ".join(f"{each.reader} reads {each.stream} from {' and '.join(each.copies)}" for each in circle)
             message = f"Nodes wait for each other in a cycle: {way}."
             self._note("node-cycle", ("place",), message, "Place the boxes so that results flow one way.")
-        self._check_read(found)
         technique = self._query.technique
         if technique in COMPARED and self._query.mode == RACE:
             reason = unfit_for(Technique(technique), diagram, found)
             if reason is not None:
                 message = f"The technique {technique} cannot be used here. {reason}"
                 self._note("bad-technique", ("technique",), message, LEAVE_OUT)
-
-    def _check_read(self, found: Flow) -> None:
-        read = {stream for stage in found.stages for stream in stage.inputs}
-        for stage in found.stages:
-            internal = [target.stream for target in stage.targets if target.stream in read]
-            if len(internal) < len(stage.targets):
-                continue  # outputs are for clients
-            box = stage.targets[0].arrow.box
-            keys = ("place", box) if box in self._query.place else ("on",)
-            for node in found.run_on[stage.name]:
-                if not any(found.is_read(stream, node) for stream in internal):
-                    message = f"No node would read the copy of {box!r} on {node}: its readers run the box themselves."
-                    self._note(
-                        "copy-unread", keys, message, f"Leave {node} out, or place the readers on other nodes as well."
-                    )

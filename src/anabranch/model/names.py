@@ -7,7 +7,8 @@ known before anything runs, so a query has one fixed table of them, the same on 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Final
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -47,6 +48,13 @@ def reader_name(part: str, host: str) -> str:
 def part_named(reader: str) -> str:
     """The part in the name of a reader."""
     return reader.rpartition("@")[0]
+
+
+def lonely_readers(readers: Collection[str], host: str) -> list[str]:
+    """Of the readers of a stream, those on this host that have no like elsewhere: all who run the same stages read
+    it."""
+    parts = Counter(map(part_named, readers))
+    return [each for each in readers if "@" in each and each.endswith(f"@{host}") and parts[part_named(each)] == 1]
 
 
 def replica_reader(reader: str) -> str:

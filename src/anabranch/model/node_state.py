@@ -16,9 +16,18 @@ class NodeState(StrEnum):
     STOPPING = "stopping"
     FAILED = "failed"
 
+    @classmethod
+    def _missing_(cls, value: object) -> NodeState | None:
+        """A state that only newer releases have is shown as it is."""
+        if not isinstance(value, str):
+            return None
+        state = str.__new__(cls, value)
+        state._name_ = state._value_ = value
+        return state
+
     @property
     def meaning(self) -> str:
-        return _MEANING[self]
+        return _MEANING.get(self, "known to newer releases")
 
 
 _MEANING = {

@@ -197,10 +197,14 @@ class HostDoors:
     def acknowledge_copies(self, acknowledgements: Sequence[CopyAcknowledgement]) -> None:
         """One that cannot be taken holds up no other."""
         said: dict[HostedPart, list[CopyAcknowledgement]] = {}
-        for each in acknowledgements:
-            part, stream = self._finder.find(each.stream)
-            said.setdefault(part, []).append(replace(each, stream=stream))
         refused: AnabranchError | None = None
+        for each in acknowledgements:
+            try:
+                part, stream = self._finder.find(each.stream)
+            except (NodeUnreachable, StreamNotFound) as error:
+                refused = error
+            else:
+                said.setdefault(part, []).append(replace(each, stream=stream))
         for part, about in said.items():
             try:
                 with part.calls.inside():
@@ -277,6 +281,10 @@ class SparkDoors:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         part, name = self._journal(stream)
         return part.journals.ranges(name, after_seq, to_seq, at_most)
+
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        part, name = self._journal(stream)
+        return part.journals.is_at_hand(name, after_seq, to_seq)
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         part, name = self._journal(request.stream)

@@ -27,7 +27,7 @@ from anabranch.connectors.file_feed import FileRows
 from anabranch.connectors.generator import Generator
 from anabranch.connectors.nexmark import NexmarkRows
 from anabranch.core import feed_lease
-from anabranch.core.feed_lease import CopyAsked, FeedLease, Looked, Replaced
+from anabranch.core.feed_lease import CopyAsked, FeedLease, Looked, Replaced, RowsCame, Stuck
 from anabranch.errors import (
     AnabranchError,
     ConfigError,
@@ -35,12 +35,14 @@ from anabranch.errors import (
     InvariantBroken,
     NodeUnreachable,
     NotLeading,
+    Overloaded,
     PushRefused,
     SessionExpired,
 )
 from anabranch.model.ids import QueryId, StreamId
+from anabranch.model.names import lane_origin
+from anabranch.node.dialer import Dialer
 from anabranch.node.entry import EntryPoint
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
 from anabranch.query.assigned import AssignedQuery
@@ -53,6 +55,9 @@ _log: Final = logging.getLogger("anabranch.feed")
 
 _STUCK: Final = (NodeUnreachable, NotLeading, DiskFull)
 """Why a feed cannot get rows in here, where it could elsewhere."""
+
+_UNREGISTERED: Final = (*_STUCK, Overloaded)
+"""Why it cannot even register."""
 
 
 class FeedRunner(Protocol):
@@ -76,9 +81,9 @@ class RowFeedRunner:
         stopping: threading.Event,
         *,
         lease: FeedLease,
-        speaks_on: Callable[[str], bool],
+        speaks_on: Callable[[str], bool | None],
     ) -> None:
-        """``speaks_on`` asks another host whether its copy brings rows."""
+        """``speaks_on`` asks another host whether its copy brings rows; None if that is not clear."""
         self._lease = lease
         self._turn = lease.begin(_monotonic_us())
         self._speaks_on = speaks_on
@@ -87,6 +92,10 @@ class RowFeedRunner:
         self._producer = producer
         self._stopping = stopping
         self._pushing: Pushing | None = None
+        self._brought = 0
+        """Rows of earlier turns."""
+        self._held_up: AnabranchError | None = None
+        """Why it could not register when it was its turn."""
         self._finished = False
         self._error: AnabranchError | None = None
         self._began_us = time.time_ns() // 1_000
@@ -104,12 +113,12 @@ class RowFeedRunner:
     def statistics(self) -> FeedStatus:
         pushing = self._pushing
         waits_for = pushing.waits_for if pushing is not None else None
-        error = self._error or waits_for
+        error = self._error or waits_for or self._held_up
         return FeedStatus(
             kind=kind_name(self._entry.source.feed) if self._entry.source.feed else "",
-            state=self._state(waiting=waits_for is not None),
+            state=self._state(waiting=waits_for is not None or self._held_up is not None),
             speaks=self._speaks(waits_for),
-            rows=pushing.rows if pushing is not None else 0,
+            rows=self._brought + (pushing.rows if pushing is not None else 0),
             position=self._feed.position(),
             lag_us=self._feed.lag_us(self._now_us()) if self._brings_rows else 0,
             error=str(error) if error is not None else None,
@@ -158,14 +167,23 @@ class RowFeedRunner:
 
     def _wait_turn(self) -> bool:
         """Until this copy is the one to bring rows; False if the node is stopping."""
+        following = self._following()
         while not self._stopping.is_set():
             for host in self._lease.others:
-                if self._happened(CopyAsked(_monotonic_us(), host, self._speaks_on(host))):
-                    return True
+                self._happened(CopyAsked(_monotonic_us(), host, self._speaks_on(host)))
+            before, following = following, self._following()
+            if following != before:
+                self._happened(RowsCame(_monotonic_us()))
             if self._happened(Looked(_monotonic_us())):
                 return True
             self._stopping.wait(self._lease.ask_every_us / 1_000_000)
         return False
+
+    def _following(self) -> int:
+        """The number that the next entry of the lane gets, as far as this host knows."""
+        source = self._entry.source
+        lane = self._producer if self._producer in source.producers else source.lanes[0]
+        return self._entry.statistics().lanes[lane_origin(source.name, lane)].next_number
 
     def _happened(self, event: feed_lease.Event) -> bool:
         """Whether this copy begins to bring rows."""
@@ -175,20 +193,33 @@ class RowFeedRunner:
         return begins
 
     def _feed_rows(self) -> bool:
-        """Brings rows until all are there, or the node is stopping; False if another copy goes on with them."""
+        """Brings rows until all are there, or the node is stopping; False if another copy goes on with them, or may
+        have to."""
         try:
             self._feed_all()
         except SessionExpired as error:
             if not self._lease.others:
                 raise
-            _log.info("The feed of source %r waits: %s", self._entry.source.name, error.message)
-            self._pushing = None
-            self._happened(Replaced(_monotonic_us()))
+            self._give_back(Replaced(_monotonic_us()), error)
+            return False
+        except _UNREGISTERED as error:
+            if not self._lease.others or self._stopping.is_set():
+                raise
+            self._held_up = error
+            self._give_back(Stuck(_monotonic_us()), error)
             return False
         return True
 
+    def _give_back(self, event: feed_lease.Event, error: AnabranchError) -> None:
+        _log.info("The feed of source %r waits: %s", self._entry.source.name, error.message)
+        pushing, self._pushing = self._pushing, None
+        self._brought += pushing.rows if pushing is not None else 0
+        self._happened(event)
+
     def _feed_all(self) -> None:
-        self._pushing = pushing = Pushing(self._entry, self._producer, self._stopping)
+        patience_s = self._lease.takeover_us / 1_000_000 if self._lease.others else None
+        self._pushing = pushing = Pushing(self._entry, self._producer, self._stopping, patience_s=patience_s)
+        self._held_up = None
         if pushing.is_closed():
             self._finished = True
             return
@@ -214,9 +245,9 @@ class RowFeedRunner:
 class Feeding:
     """All feeds that a host has of one query."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours, stopping: threading.Event) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer, stopping: threading.Event) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._stopping = stopping
         self._entries: Mapping[str, EntryPoint] = {}
         self._runners: dict[str, FeedRunner] = {}
@@ -244,15 +275,18 @@ class Feeding:
         (entry,) = (each for each in self._part.assignment.entries if each.source == source)
         return FeedLease(self._part.host, entry.feed_hosts or (self._part.host,), entry.takeover_us)
 
-    def _speaks_on(self, host: str, source: str) -> bool:
-        """Whether the copy of a feed on another host brings its rows. One that does not answer in time does not."""
-        client = self._neighbours.client(host, self._part.fed_elsewhere[source][host])
+    def _speaks_on(self, host: str, source: str) -> bool | None:
+        """Whether the copy of a feed on another host brings its rows. None if that is not clear: it does not answer in
+        time, or it is its turn and it gets no rows in."""
+        client = self._dialer.client(host, self._part.fed_elsewhere[source][host])
         try:
             query = client.status(self._lease(source).ask_every_us / 1_000_000).queries.get(self._part.query)
         except AnabranchError:
-            return False
+            return None
         feed = None if query is None else query.feeds.get(source)
-        return feed is not None and feed.speaks
+        if feed is None or feed.speaks:
+            return feed is not None
+        return None if feed.state in ("running", "waiting") else False
 
     def start(self, spark: SparkHost | None, checkpoints: Path, query: QueryId) -> None:
         for name, entry in self._entries.items():

@@ -4,7 +4,7 @@ A host runs any number of parts, of one query (``query_parts``) or of several; t
 disk, and nothing else. So one can be closed, rebuilt from a peer and begun again, or fail, while the others go on:
 ``query.parts`` says what forms a part. Everything that decides lies in ``core``; everything that lasts lies in
 ``storage``, below the part's own directory. Names of streams are those of the query: ``doors`` and the clients of
-``neighbours`` put the query before them where they leave the host.
+``dialer`` put the query before them where they leave the host.
 
 Threads: those that call in (Flight's, Spark's); one for each feed and writer; one that asks for digests; one
 housekeeper, which ticks the lanes, watches the stages and trims; and, while the part is rebuilt from a peer, one that
@@ -38,13 +38,13 @@ from anabranch.model.node_state import NodeState
 from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
+from anabranch.node.dialer import Dialer
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.open_calls import OpenCalls
 from anabranch.node.peers import Peers
 from anabranch.node.query_stages import QueryStages
@@ -78,7 +78,7 @@ class HostServices:
     """What the parts of a host share."""
 
     settings: NodeSettings
-    neighbours: Neighbours
+    dialer: Dialer
     disk: DiskWatch
     spark: Callable[[], SparkHost]
     """The Spark of the host, for a query that needs one."""
@@ -112,7 +112,7 @@ class HostedPart:
         self._origins = all_origins(self.diagram)
         self._stream_origins = part.origins()
         self._lost: AnabranchError | None = None
-        self._discard = False
+        self._is_refused = self._leaves_nothing = False
         self._closing = threading.Event()
         self._ending = threading.Lock()
         """Held while it is stopped: a start that is given up stops it, too."""
@@ -131,21 +131,21 @@ class HostedPart:
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
-        self._neighbours = self._services.neighbours.about(part.query)
-        self._feeding = Feeding(part, self._neighbours, self._stopping)
-        self.peers = Peers(part, self._neighbours)
+        self._dialer = self._services.dialer.about(part.query)
+        self._feeding = Feeding(part, self._dialer, self._stopping)
+        self.peers = Peers(part, self._dialer)
         self._inlets = Inlets(
             part,
             self._directory.life,
             clock=_now_us,
-            neighbours=self._neighbours,
+            dialer=self._dialer,
             rebuild=self._needs_rebuild,
             holds=holds(part) if part.technique is Technique.DETERMINISTIC else {},
         )
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
-        self.synchronizing = Synchronizing(part.host, part.siblings, self._neighbours) if is_synchronized else None
-        self.compared = ComparedOutputs(part, self._neighbours)
-        self._agreement = Agreement(part, self._tables, self._neighbours)
+        self.synchronizing = Synchronizing(part.host, part.siblings, self._dialer) if is_synchronized else None
+        self.compared = ComparedOutputs(part, self._dialer)
+        self._agreement = Agreement(part, self._tables, self._dialer)
         self.streams = Streams(
             self.diagram, part, settings, clock=_now_us, ready=self._ready, synchronizing=self.synchronizing
         )
@@ -193,18 +193,38 @@ class HostedPart:
     def start(self) -> None:
         """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that.
 
-        A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up.
+        A stage that fails is tried again while the others run; ``failed_stages`` has those that were given up. What
+        ends the start is told as the failure of the part from then on.
         """
         try:
             if self._rebuild().if_empty():
                 self._make()
             self._run()
         except BaseException as error:
-            if isinstance(error, QueryError) or error is self._agreement.failure:
-                # Only Spark, or another node, could tell what is wrong. Nothing has come of it: the directory is free.
-                self._discard = self._directory.is_new and self.streams.are_empty()
+            if not self._closing.is_set():
+                ours = InvariantBroken(f"{self.part.called} could not start: {error!r}.", remedy="Report this.")
+                self._lost = error if isinstance(error, AnabranchError) else ours
+            self._is_refused = isinstance(error, QueryError) or error is self._agreement.failure
             self.stop()
             raise
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether the start ended with what only Spark, or another node, could tell: what is assigned is wrong."""
+        return self._is_refused
+
+    def is_unused(self) -> bool:
+        """Whether the directory is new, and no row has come into a log so far."""
+        return self._directory.is_new and self.streams.are_empty()
+
+    @property
+    def leaves_nothing(self) -> bool:
+        """After a stop: whether nothing has come of it, nor is there an entry that other entry points may count on."""
+        return self._leaves_nothing
+
+    def discard(self) -> None:
+        """After a stop: the directory is free again."""
+        self._directory.discard()
 
     def _run(self) -> None:
         self._open_stores()
@@ -227,6 +247,7 @@ class HostedPart:
         """What runs in Spark, if anything does, and what only has to wait for it."""
         if self._spark is not None and self._stages is not None:
             self._spark.run(self._stages, self._stopping, self._progress)
+            self._stages.wait_first_batches(self._progress)
         else:
             self._open_what_waits()
 
@@ -242,8 +263,6 @@ class HostedPart:
             self._wait_rebuilding_over()
             self._close()
             self._wait_rebuilding_over()  # the housekeeper may just have begun it
-            if self._discard:
-                self._directory.discard()
 
     def _close(self) -> None:
         """Ends all that runs; the directory stays ours."""
@@ -269,6 +288,8 @@ class HostedPart:
         self.calls.wait_over(_END_S)
         if self.synchronizing is not None:
             self.synchronizing.join()  # before the logs that it reads are closed
+        if not self.streams.are_closed:
+            self._leaves_nothing = self.is_unused() and not self.streams.have_entries()
         self.streams.close()
 
     @property
@@ -358,7 +379,7 @@ class HostedPart:
             self._directory,
             self.part,
             writers=durable_writers(self._written),
-            route=self._services.neighbours.route,
+            dialer=self._dialer,
             progress=self._progress,
             wait=self._closing.wait,
         )
@@ -511,9 +532,14 @@ class HostedPart:
             return NodeState.REBUILDING
         if self._stopping.is_set():
             return NodeState.STOPPING
-        if self._spark is not None and self._spark.is_restarting:
+        if self._spark is not None and (self._spark.is_restarting or self._waits_for_spark):
             return NodeState.RESTARTING_SPARK
         return NodeState.RUNNING if self._ready.is_set() else NodeState.STARTING
+
+    @property
+    def _waits_for_spark(self) -> bool:
+        """Whether its stages could not begin in the Spark that is there, and are tried again."""
+        return self._ready.is_set() and self._stages is not None and self._stages.is_waiting
 
     def wait_caught_up(self, timeout_s: float) -> bool:
         """Waits until the outputs show all that had been pushed before the call; False if that takes too long."""

@@ -175,6 +175,11 @@ class KeptLane:
         return mine.body() == sent or mine.decided().without_rows().to_bytes() == sent
 
 
+def has_entries(store: Store) -> bool:
+    """Whether any lane of a source has entries here."""
+    return bool(store.sizes("entry/"))
+
+
 def save(transaction: Transaction, lane: str, before: Copy, after: Copy) -> None:
     """Writes what is different. A new base is in memory."""
     for place in range(before.trimmed + 1, min(after.trimmed, before.held) + 1):

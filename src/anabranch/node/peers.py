@@ -14,8 +14,8 @@ from typing import Final
 
 from anabranch.core.roll_call import Roll
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
+from anabranch.node.dialer import Dialer
 from anabranch.node.housekeeper import Housekeeper
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.ingest.peer_line import PeerLine
@@ -33,9 +33,9 @@ _log: Final = logging.getLogger(__name__)
 class Peers:
     """The doors for other entry points, and the letters to them. ``entries`` are the sources that have peers."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._entries: dict[str, SharedEntryPoint] = {}
         self._writers: dict[str, _LetterWriter] = {}
 
@@ -46,7 +46,7 @@ class Peers:
         """To be called when the server listens: whoever answers, is also asked."""
         for peer, address in self._addresses().items():
             entries = {name: entry for name, entry in self._entries.items() if peer in self._part.peers.get(name, {})}
-            client = self._neighbours.client(peer, address)
+            client = self._dialer.client(peer, address)
             self._writers[peer] = _LetterWriter(self._part.host, peer, client, entries)
         for writer in list(self._writers.values()):
             writer.start()

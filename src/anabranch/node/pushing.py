@@ -11,16 +11,20 @@ from typing import Final
 
 import pyarrow as pa
 
+from anabranch import limits
+from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import lane_origin
 from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
 from anabranch.transport.ports import EntryKind, Push, Registration
 from anabranch.transport.producer import stamped
-from anabranch.transport.retry import BACKOFF_S
 
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
+
+_NOT_TAKEN: Final = Backoff(waits_s=limits.PEER_BACKOFF_S)
+"""How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
 
 
 def producer_of(source: Source) -> str:
@@ -29,16 +33,23 @@ def producer_of(source: Source) -> str:
     return named or (source.producers[0] if source.producers else PRODUCER)
 
 
-class Pushing:
-    """A producer inside of the node: numbers its entries and waits for room, until the node stops."""
+_NOT_NOW: Final = (Overloaded, DiskFull, NodeUnreachable, NotLeading)
+"""Why an entry point takes nothing at the moment."""
 
-    def __init__(self, entry: EntryPoint, producer: str, stopping: threading.Event) -> None:
+
+class Pushing:
+    """A producer inside of the node: numbers its entries and waits for room, until the node stops. ``patience_s`` is
+    how long it tries to register, if not for ever; then it raises why that is not possible."""
+
+    def __init__(
+        self, entry: EntryPoint, producer: str, stopping: threading.Event, *, patience_s: float | None = None
+    ) -> None:
         self.entry: Final = entry
         self.producer: Final = producer
         self.rows = 0
         self.waits_for: AnabranchError | None = None
         self._stopping = stopping
-        self.registration: Registration = self._register()
+        self.registration: Registration = self._register(patience_s)
         self.next = self.registration.next
         self._stamp_us = self.registration.stamp_us
 
@@ -72,37 +83,33 @@ class Pushing:
             count=count,
             rows=rows,
         )
-        tries = 0
+        backoff = _NOT_TAKEN
         while not self._stopping.is_set():
             try:
                 if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
                     self.entry.register(self.producer, self.registration.session)
                 self.entry.push(push)
-            except (Overloaded, DiskFull, NodeUnreachable, NotLeading) as error:
+            except _NOT_NOW as error:
                 self.waits_for = error
-                self._stopping.wait(_wait_s(tries))
-                tries += 1
+                backoff = backoff.failed()
+                self._stopping.wait(backoff.wait_s)
             else:
                 self.waits_for = None
                 self.next += count
                 return True
         return False
 
-    def _register(self) -> Registration:
-        tries = 0
+    def _register(self, patience_s: float | None) -> Registration:
+        began, backoff = time.monotonic(), _NOT_TAKEN
         while True:
             try:
                 registration = self.entry.register(self.producer)
-            except (NodeUnreachable, NotLeading) as error:
+            except _NOT_NOW as error:
                 self.waits_for = error
-                if self._stopping.wait(_wait_s(tries)):
+                backoff = backoff.failed()
+                is_over = patience_s is not None and time.monotonic() - began >= patience_s
+                if is_over or self._stopping.wait(backoff.wait_s):
                     raise
-                tries += 1
             else:
                 self.waits_for = None
                 return registration
-
-
-def _wait_s(tries: int) -> float:
-    """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
-    return BACKOFF_S[min(tries, len(BACKOFF_S) - 2)]

@@ -6,9 +6,11 @@ them, and says how all of them are.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from queue import SimpleQueue
 from typing import Final, TypeVar
 
 from anabranch.connectors.static_tables import StaticTable
@@ -20,11 +22,13 @@ from anabranch.node.hosted_part import HostedPart, HostServices
 from anabranch.node.state import QueryDirectory
 from anabranch.node.tables import read_by, statuses
 from anabranch.query.assigned import AssignedQuery
-from anabranch.query.parts import inlet_names
+from anabranch.query.parts import inlet_names, part_name
 from anabranch.runtime.status import PartStatus, QueryStatus
 from anabranch.transport.ports import StreamInfo
 
 T = TypeVar("T")
+
+_LOOK_S: Final = 0.01
 
 ATTENTION: Final = (
     NodeState.REBUILDING,
@@ -70,14 +74,39 @@ class QueryParts:
     # --- life ------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that: entry points
-        start first."""
-        try:
+        """Returns when every stage has run a batch, or has failed to. Pushes are accepted before that.
+
+        The parts start side by side: one may fetch its state for minutes, or wait for room that only another makes. One
+        that cannot start is told as failed, and the others run; if none can, that is raised. A query that is refused
+        before anything has come of it leaves nothing behind: it can be mended and tried again.
+        """
+        over: SimpleQueue[_PartStart] = SimpleQueue()
+        starts = []
+        for part in self.parts:
+            starts.append(_PartStart(part, over))
+            if not part.part.siblings:
+                starts[-1].wait_open()  # entry points first: what the others reserve or read there is there
+        ended: list[_PartStart] = []
+        refused = False
+        while len(ended) < len(starts):
+            ended.append(over.get())
+            if self._is_refused():
+                refused = True
+                self.ask_stop()  # those that still start need not go on
+        errors = [start.error for start in ended if start.error is not None]
+        if refused or len(errors) == len(starts):
+            self._end_refused()
+            raise errors[0]
+
+    def _is_refused(self) -> bool:
+        """Whether a part found that the query is wrong, and nothing has come of any part so far."""
+        return any(part.is_refused for part in self.parts) and all(part.is_unused() for part in self.parts)
+
+    def _end_refused(self) -> None:
+        self.stop()
+        if self._is_refused() and all(part.leaves_nothing for part in self.parts):
             for part in self.parts:
-                part.start()
-        except BaseException:
-            self.stop()
-            raise
+                part.discard()
 
     def ask_stop(self) -> None:
         for part in self.parts:
@@ -147,7 +176,7 @@ class QueryParts:
 
     def failed_parts(self) -> dict[str, AnabranchError]:
         """The parts that cannot go on, and why. The others do."""
-        found = {_name(part.part): part.failure() for part in self.parts}
+        found = {part_name(part.part): part.failure() for part in self.parts}
         return {name: failure for name, failure in found.items() if failure is not None}
 
     def failed_stages(self) -> dict[str, AnabranchError]:
@@ -167,7 +196,7 @@ class QueryParts:
             state=self.state(),
             error=next((each.error for _, each in found if each.error is not None), None),
             uptime_s=round(time.monotonic() - self._made, 1),
-            parts={_name(part.part): PartStatus(state=each.state, error=each.error) for part, each in found},
+            parts={part_name(part.part): PartStatus(state=each.state, error=each.error) for part, each in found},
             tables=statuses(self._tables),
             sources=_joined(each.sources for _, each in found),
             feeds=_joined(each.feeds for _, each in found),
@@ -189,6 +218,30 @@ class QueryParts:
         return all(part.wait_caught_up(max(0.0, deadline - time.monotonic())) for part in self.parts)
 
 
+class _PartStart:
+    """The start of one part, in a thread of its own; it puts itself into ``over`` at the end."""
+
+    def __init__(self, part: HostedPart, over: SimpleQueue[_PartStart]) -> None:
+        self.error: BaseException | None = None
+        self._part = part
+        self._over = over
+        self._thread = threading.Thread(target=self._run, name=f"start {part.part.reader}", daemon=True)
+        self._thread.start()
+
+    def wait_open(self) -> None:
+        """Until others can read it, or it cannot start."""
+        while not self._part.calls.lets_in and self._thread.is_alive():
+            self._thread.join(_LOOK_S)
+
+    def _run(self) -> None:
+        try:
+            self._part.start()
+        except BaseException as error:  # told by whoever started the query
+            self.error = error
+        finally:
+            self._over.put(self)
+
+
 def _joined(found: Iterable[Mapping[str, T]]) -> dict[str, T]:
     return {name: each for some in found for name, each in some.items()}
 
@@ -198,10 +251,5 @@ def _renamed(found: Mapping[str, T], part: HostedPart, names: Mapping[tuple[str,
     return {names.get((part.part.reader, stream), stream): each for stream, each in found.items()}
 
 
-def _name(part: AssignedQuery) -> str:
-    """In status."""
-    return part.assignment.part or ("entry" if part.entries else "writers")
-
-
 def _say_of(progress: Callable[[str], None], part: AssignedQuery | None, text: str) -> None:
-    progress(text if part is None else f"{_name(part)}: {text}")
+    progress(text if part is None else f"{part_name(part)}: {text}")

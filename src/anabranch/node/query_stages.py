@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from anabranch.engine.connector import JournalHost
 
 _SAY_AGAIN_S: Final = 1.0
+_LOOK_S: Final = 0.02
 _SOON_S: Final = 0.1
 """How soon to look again whether the stages have begun."""
 
@@ -87,9 +88,6 @@ class QueryStages:
         running = {name: runner for name, runner in self.runners.items() if runner.failed is None}
         for runner in running.values():
             runner.start(self._streams.say_punctuations)
-        for name, runner in running.items():
-            say(f"running the first batch of stage {name}")
-            self.wait_first_batch(runner, say)
         self._has_begun = True
 
     def has_progressed(self) -> bool:
@@ -110,6 +108,11 @@ class QueryStages:
         self.given_up = error if isinstance(error, AnabranchError) else ours
 
     # --- while they run --------------------------------------------------------------------------------------------
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the stages had begun once, and wait for another Spark or another try."""
+        return self._is_open and not self._has_begun
 
     def watch(self) -> float:
         """Starts what has ended by itself; returns the seconds after which to look again."""
@@ -181,17 +184,25 @@ class QueryStages:
         for inlet in inlets:
             inlet.read_by(runner)
 
-    def wait_first_batch(self, runner: StageRunner, say: Say) -> None:
-        """The first batch of a stage takes seconds, whatever is in it. It is empty, so that no row waits for it.
+    # --- the first batches -----------------------------------------------------------------------------------------
 
-        One that fails is left to the housekeeper: the other stages need not wait for it. A cluster without workers is
-        no failure: Spark waits for one, and so does the start.
+    def wait_first_batches(self, say: Say) -> None:
+        """Waits as whoever starts the part does, not in the thread that leads Spark: other parts begin meanwhile.
+
+        The first batch of a stage takes seconds, whatever is in it. After a restart it may be one that was made before
+        and waits for room in its log. One that fails is left to the housekeeper: the other stages need not wait for
+        it. A JVM that dies is followed by another. A cluster without workers is no failure: Spark waits for one, and so
+        does the start.
         """
+        for name, runner in list(self.runners.items()):
+            say(f"running the first batch of stage {name}")
+            self._wait_first_batch(runner, say)
+
+    def _wait_first_batch(self, runner: StageRunner, say: Say) -> None:
         said = time.monotonic()
         while not runner.has_run and runner.last_error is None:
-            time.sleep(0.02)
-            runner.watch(self._streams.say_punctuations)
-            self._check_goes_on(runner)
+            time.sleep(_LOOK_S)
+            self._check_goes_on()
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 self._say_if_nobody_computes(say)
                 said = time.monotonic()
@@ -200,11 +211,12 @@ class QueryStages:
         if runner.last_error is not None:
             say(f"will retry stage {runner.stage.name}: {runner.last_error}")
 
-    def _check_goes_on(self, runner: StageRunner) -> None:
+    def _check_goes_on(self) -> None:
         if self._stopping.is_set():
             raise EngineError("The node is stopping.")
-        if runner.last_error is None and not self._spark.is_alive:
-            raise EngineError(f"Spark died before the first batch of stage {runner.stage.name} completed.")
+        given_up = self.given_up or self._spark.failed
+        if given_up is not None:
+            raise given_up
 
     def _say_if_nobody_computes(self, say: Say) -> None:
         if self.executors() == 0:

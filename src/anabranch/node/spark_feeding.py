@@ -189,6 +189,8 @@ class SparkFeedRunner:
         self._stopping = stopping
         self._taking = threading.Lock()
         self._intake: Intake | None = None
+        self._brought = 0
+        """Rows of queries that were started before."""
         self._error: AnabranchError | None = None
         self._failed = False
         self._thread = threading.Thread(target=self._watch, name=f"feed {entry.source.name}", daemon=True)
@@ -218,7 +220,7 @@ class SparkFeedRunner:
             kind="spark",
             state=state,
             speaks=not self._failed,
-            rows=intake.rows if intake else 0,
+            rows=self._brought + (intake.rows if intake else 0),
             position=f"batch {intake.last_batch}" if intake and intake.last_batch >= 0 else "the beginning",
             lag_us=0,
             error=str(error) if error else None,
@@ -227,8 +229,9 @@ class SparkFeedRunner:
     def _begin(self) -> None:
         """What comes from a query that was started before does not count any more. A batch that is just being taken is
         taken: Spark's thread for it may outlive the Spark that it came from."""
-        self._intake = None
+        before, self._intake = self._intake, None
         with self._taking:
+            self._brought += before.rows if before else 0
             intake = self._intake = Intake(self._entry, self._feed, self._key, self._stopping)
         self._run.start(partial(self._take, intake), intake.taken())
 

@@ -5,11 +5,12 @@ nothing wrong with the host. Its logs, entry points, inlets and readers need no 
 checkpoints, as after a crash of the whole host. So another JVM is started, after a wait, and the stages begin in it
 where they were.
 
-One thread leads every life of Spark, from the start of a JVM over the first batches to its end, the first life
-included: so there is one way to start, and whoever starts a query can be told to stop while Spark starts. A query that
-comes later, or comes back from a rebuild, begins in the session that is there, led by the same thread. What one query
-cannot begin with is told to whoever started that query; the others do not notice. When a JVM dies before every stage
-has run a batch, that life was for nothing; after several of them in a row Spark is given up.
+One thread leads every life of Spark, from the start of a JVM to its end, the first life included: so there is one way
+to start, and whoever starts a query can be told to stop while Spark starts. A query that comes later, or comes back
+from a rebuild, begins in the session that is there, led by the same thread. It starts what a tenant runs and never
+waits for a batch of it: a first batch may wait for room in a log that only the next tenant makes. What one query cannot
+begin with is told to whoever started that query, and is tried again while the others run. When a JVM dies before every
+stage has run a batch, that life was for nothing; after several of them in a row Spark is given up.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Tenant(Protocol):
     """What runs in Spark, of one query."""
 
     def begin(self, session: Any, say: Say) -> None:
-        """Starts everything in a session that has none of it yet."""
+        """Starts everything in a session that has none of it yet, and waits for nothing that it computes."""
         ...
 
     def has_progressed(self) -> bool:
@@ -78,6 +79,12 @@ class _Place:
         self.refused: BaseException | None = None
         self.has_begun = False
         self.backoff = Backoff()
+        self.next_try = 0.0
+        """When to begin it, by the monotonic clock, if it could not begin."""
+
+    @property
+    def is_due(self) -> bool:
+        return not self.has_begun and time.monotonic() >= self.next_try
 
     def say(self, text: str) -> None:
         if self.stopping.is_set():
@@ -95,7 +102,7 @@ class SparkHost:
         self._settings = settings
         self._session: Any = None
         self._process: Popen[bytes] | None = None
-        self._is_up = self._was_up = False
+        self._is_up = self._was_up = self._has_progressed = False
         self._starts = 0
         self._error: AnabranchError | None = None
         self._stopping = stopping
@@ -155,7 +162,7 @@ class SparkHost:
 
     @property
     def is_up(self) -> bool:
-        """Whether everything has begun in a Spark that is there."""
+        """Whether there is a Spark in which all has begun that can."""
         return self._is_up and not self._is_dead()
 
     @property
@@ -214,6 +221,8 @@ class SparkHost:
     # --- lives of Spark --------------------------------------------------------------------------------------------
 
     def _live(self) -> None:
+        from anabranch.engine import jvm
+
         backoff = Backoff()
         try:
             while not self._stopping.is_set():
@@ -221,9 +230,12 @@ class SparkHost:
                 if self._stopping.is_set():
                     return
                 progressed = all(place.tenant.has_progressed() for place in self._staying())
+                self._has_progressed |= progressed
+                if not self._has_progressed and self._is_dead() and not jvm.was_killed(self._process):
+                    raise error  # it ended by itself in the first batches: so would the next
                 backoff = (Backoff() if progressed else backoff).failed()
                 for place in self._staying():
-                    place.has_begun = False
+                    place.has_begun, place.next_try = False, 0.0
                     place.tenant.lose()
                 self._error = error
                 if backoff.is_exhausted:
@@ -278,8 +290,8 @@ class SparkHost:
             return [place for place in self._places if place.refused is None]
 
     def _begin_all(self) -> bool:
-        """Those tenants that have not begun in this session. Returns False if the JVM died meanwhile."""
-        return all(place.has_begun or self._begin(place) for place in self._staying())
+        """Those tenants whose turn it is. Returns False if the JVM died meanwhile."""
+        return all(self._begin(place) for place in self._staying() if place.is_due)
 
     def _begin(self, place: _Place) -> bool:
         """One tenant. What it cannot begin with is its own matter, unless it is that the JVM has died."""
@@ -311,7 +323,7 @@ class SparkHost:
             place.tenant.give_up(error)
         else:
             place.tenant.lose()
-            place.stopping.wait(place.backoff.wait_s)
+            place.next_try = time.monotonic() + place.backoff.wait_s
 
     def _now_up(self, seconds: float) -> None:
         again, self._is_up = self._error is not None, True
@@ -339,15 +351,18 @@ class SparkHost:
         return self._process is not None and self._process.poll() is not None
 
     def _wait_end(self) -> None:
-        """Until the JVM has ended, the host stops, or there is a tenant that has not begun. A JVM that is not ours is
-        not watched."""
-        if not self._has_news() and (self._process is None or hasattr(os, "pidfd_open")):
+        """Until the JVM has ended, the host stops, or a tenant is due to begin. A JVM that is not ours is not
+        watched."""
+        if not self._is_any_waiting() and (self._process is None or hasattr(os, "pidfd_open")):
             self._wait_event(None if self._process is None else self._process.pid)
-        while not (self._is_dead() or self._has_news() or self._stopping.wait(LOOK_S)):
-            pass  # where the system has no such event, and for the moment between it and the end
+        while not (self._is_dead() or self._is_any_due() or self._stopping.wait(LOOK_S)):
+            pass  # where the system has no such event, for one that is tried again, and between event and end
 
-    def _has_news(self) -> bool:
+    def _is_any_waiting(self) -> bool:
         return any(not place.has_begun for place in self._staying())
+
+    def _is_any_due(self) -> bool:
+        return any(place.is_due for place in self._staying())
 
     def _wait_event(self, pid: int | None) -> None:
         with suppress(OSError), ExitStack() as opened:  # no such process any more, or an old kernel

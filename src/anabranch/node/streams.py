@@ -17,11 +17,12 @@ import pyarrow as pa
 
 from anabranch import limits
 from anabranch.errors import ConfigError, NodeUnreachable, OperatorError, StreamNotFound
-from anabranch.model.names import is_name, replica_reader
+from anabranch.model.names import is_name, lonely_readers, replica_reader
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
 from anabranch.node.inlet import INLET_READER
+from anabranch.node.kept_lane import has_entries
 from anabranch.node.pieces import client_pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
@@ -65,9 +66,10 @@ class Streams:
         self._served: dict[str, ServedLog] = {}
         self.stores: Final[dict[Path, Store]] = {}
         self.logs: Final[dict[str, tuple[Store, Log]]] = {}
+        self.are_closed = False
         self._synchronizing = synchronizing
         held = None if synchronizing is None else synchronizing.held
-        self.copies: Final = Copies(self._served, keep=self.kept_readers, held=held, to_come=part.readers)
+        self.copies: Final = Copies(self._served, keep=self.uncut_readers, held=held, to_come=part.readers)
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 
@@ -103,7 +105,12 @@ class Streams:
     def are_empty(self) -> bool:
         return all(log.last_id() == 0 for _, log in self.logs.values())
 
+    def have_entries(self) -> bool:
+        """Whether a lane has entries that are in no log yet."""
+        return any(has_entries(store) for store in self.stores.values())
+
     def close(self) -> None:
+        self.are_closed = True
         for store in self.stores.values():
             store.close()
 
@@ -146,6 +153,13 @@ class Streams:
         """Readers inside this node, which nobody may cut off or forget: its stages, writers and inlets."""
         own = frozenset({INLET_READER}) if stream in self._part.upstream else frozenset[str]()
         return own | self._stage_readers(stream) | writer_readers(self._diagram.outputs, stream)
+
+    def uncut_readers(self, stream: str) -> frozenset[str]:
+        """Those, and the other parts of this host that no other host runs: cut off, they could be rebuilt from nobody.
+        They read this copy and all others, so a hole in this one is none for them."""
+        return self.kept_readers(stream) | {
+            replica_reader(reader) for reader in lonely_readers(self._part.readers.get(stream, ()), self._part.host)
+        }
 
     def _stage_readers(self, stream: str) -> frozenset[str]:
         return frozenset(stage_reader(stage.name) for stage in self._part.stages if stream in stage.inputs)

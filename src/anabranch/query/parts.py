@@ -16,10 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from anabranch.model.assignment import AssignedEntry, AssignedReplica, AssignedWriter
 from anabranch.model.techniques import Technique
 from anabranch.query.assigned import AssignedQuery
+
+_ENTRY: Final = "entry"
+_WRITERS: Final = "writers"
 
 
 def parts(whole: AssignedQuery) -> tuple[AssignedQuery, ...]:
@@ -61,6 +65,14 @@ def _part(
         technique=given.technique if alone.siblings else Technique.RACE,
     )
     return AssignedQuery(whole.diagram, part, whole.directory)
+
+
+def part_name(part: AssignedQuery) -> str:
+    """What a part is called in the status of its host: by its first stage, unless that is called like another part."""
+    stage = part.assignment.part
+    if not stage:
+        return _ENTRY if part.entries else _WRITERS
+    return f"replica:{stage}" if stage in (_ENTRY, _WRITERS) else stage
 
 
 def reads(whole: AssignedQuery) -> dict[str, tuple[str, ...]]:

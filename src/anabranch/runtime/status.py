@@ -5,26 +5,43 @@ is renamed is found by mypy and not by a user. As JSON, each field is a key of t
 ``from_plain`` are the only way there and back. ``docs/reference/status.md`` is written from the JSON schema of these
 types and from the text below each field.
 
-A client that reads a newer host ignores fields that it does not know. A status that lacks a field is refused.
+A client that reads a newer host ignores fields that it does not know, and shows states that it does not know as they
+are. A status that lacks a field is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from anabranch.errors import ConfigError
 from anabranch.model.node_state import NodeState
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
+    from pydantic_core import CoreSchema
 
 
-FeedState = Literal["running", "waiting", "standby", "restarting", "finished", "failed", "stopped"]
-WriterState = Literal["running", "restarting", "failed", "stopped"]
-SparkState = Literal["starting", "running", "restarting", "failed"]
+class _OrNewer:
+    """One of several states, or one that only newer releases have. It is pydantic that asks for the schema."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: Callable[[Any], CoreSchema]) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_wrap_validator_function(self._read, handler(source))
+
+    @staticmethod
+    def _read(value: Any, known: Callable[[Any], Any]) -> Any:
+        return value if isinstance(value, str) else known(value)
+
+
+OR_NEWER: Final = _OrNewer()
+
+FeedState = Annotated[Literal["running", "waiting", "standby", "restarting", "finished", "failed", "stopped"], OR_NEWER]
+WriterState = Annotated[Literal["running", "restarting", "failed", "stopped"], OR_NEWER]
+SparkState = Annotated[Literal["starting", "running", "restarting", "failed"], OR_NEWER]
 
 
 # --- sources -------------------------------------------------------------------------------------------------------
@@ -34,7 +51,7 @@ SparkState = Literal["starting", "running", "restarting", "failed"]
 class SharedLaneStatus:
     """The copy of a lane at one of several entry points."""
 
-    state: Literal["beginning", "learns", "follows", "leads"]
+    state: Annotated[Literal["beginning", "learns", "follows", "leads"], OR_NEWER]
     """what this entry point does: beginning (looks for the others), learns, follows, leads"""
     leader: str | None
     """the entry point that leads; null if none is known"""
@@ -104,7 +121,7 @@ class FeedStatus:
 class PeerStatus:
     """Another entry point that shares lanes with this one."""
 
-    state: Literal["there", "away"]
+    state: Annotated[Literal["there", "away"], OR_NEWER]
     """whether it answers"""
     error: str | None
     """why it does not"""
@@ -139,7 +156,7 @@ class StageStatus:
 
     replica: str
     """its id: query, stage, node and generation"""
-    state: Literal["running", "restarting", "failed"]
+    state: Annotated[Literal["running", "restarting", "failed"], OR_NEWER]
     """failed: after all its tries; the other stages go on"""
     error: str | None
     """the last error, until a batch succeeds"""
@@ -149,6 +166,8 @@ class StageStatus:
     """whether its outputs show all that its inputs hold"""
     rows_out: int
     """since the start"""
+    late_rows: int
+    """rows that came too late for its WSort, since the start"""
     held_ms: int
     """how long batches were held back because a log was full, or a link was emulated; since the start"""
     batches: int
@@ -231,7 +250,7 @@ class LogStatus:
 class CopyStatus:
     """A copy of a stream that another node makes and this one reads: one side of an inlet."""
 
-    state: Literal["read", "away"]
+    state: Annotated[Literal["read", "away"], OR_NEWER]
     """whether it is read now"""
     position: str | None
     """up to where it was read; null if never"""
@@ -351,7 +370,7 @@ class QueryStatus:
     uptime_s: float
     """since the node has it"""
     parts: Mapping[str, PartStatus] = field(default_factory=dict)
-    """by name: `entry`, `writers`, or the first stage of a replica"""
+    """by name: `entry`, `writers`, or the first stage of a replica (`replica:entry` if that is its name)"""
     tables: Mapping[str, TableStatus] = field(default_factory=dict)
     """static tables, by name"""
     sources: Mapping[str, SourceStatus] = field(default_factory=dict)
@@ -380,7 +399,7 @@ class QueryStatus:
 class LinkStatus:
     """A link to another node that is emulated, or may be hurt."""
 
-    state: Literal["open", "cut"]
+    state: Annotated[Literal["open", "cut"], OR_NEWER]
     """whether anything passes"""
     address: str
     """of the other node"""
@@ -442,7 +461,7 @@ class HostStatus:
 
 def to_plain(status: HostStatus) -> dict[str, Any]:
     """JSON values: each field is a key."""
-    plain: dict[str, Any] = _adapter().dump_python(status, mode="json")
+    plain: dict[str, Any] = _adapter().dump_python(status, mode="json", warnings=False)  # of states of newer releases
     return plain
 
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from anabranch.core import feed_lease
-from anabranch.core.feed_lease import CopyAsked, FeedLease, Looked, Replaced
+from anabranch.core.feed_lease import CopyAsked, FeedLease, Looked, Replaced, RowsCame
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.turns import Turns
 from anabranch.sim.network import Network
@@ -22,6 +22,8 @@ from anabranch.sim.producer import LOOK_US
 from anabranch.sim.world import MS, World
 
 TAKEOVER_US: Final = 1_500 * MS
+HEARD_US: Final = TAKEOVER_US // 2
+"""How long it may take until the others know that a copy has registered: a question and an answer."""
 
 
 class FeedCopy(PlainClient):
@@ -54,6 +56,11 @@ class FeedCopy(PlainClient):
     def is_awake(self) -> bool:
         return self.process.awake and not self.process.starved and not self._asleep
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether it has brought rows for so long that whoever asks knows it."""
+        return self.speaks and self._world.now_us - self._welcomed_us > HEARD_US
+
     def start(self) -> None:
         self._look()
 
@@ -66,6 +73,8 @@ class FeedCopy(PlainClient):
         self._run = self.process.run
         self._asked_us: int | None = None
         self._answered: set[str] = set()
+        self._came = 0
+        self._welcomed_us = 0
         self._session = self._welcomed_by = None
         self._registered = False
 
@@ -89,11 +98,23 @@ class FeedCopy(PlainClient):
         if self._asked_us is not None:
             for host in self._lease.others:
                 if host not in self._answered:
-                    self._happened(CopyAsked(now_us, host, speaks=False))
+                    self._happened(CopyAsked(now_us, host, speaks=None))
+            before, self._came = self._came, self._numbered()
+            if self._came > before:
+                self._happened(RowsCame(now_us))
+            self._happened(Looked(now_us))
+        if self._turn.speaks:
+            return
         self._asked_us, self._answered = now_us, set()
         for host in self._lease.others:
             self._tell(host, say.AskFeed())
-        self._happened(Looked(now_us))
+
+    def _numbered(self) -> int:
+        """How many rows of the feed its own host knows of."""
+        copy = self.process.memory.lanes[self.origin]
+        last = copy.entries[-1] if copy.entries else copy.base
+        said = None if last is None or last.state is None else last.state.producers.get(self._producer())
+        return 0 if said is None else said.next_number
 
     def _happened(self, event: feed_lease.Event) -> None:
         self._turn, begins = self._lease.handle(self._turn, event)
@@ -115,7 +136,8 @@ class FeedCopy(PlainClient):
             return
         match message:
             case say.AskFeed():
-                self._tell(_host(sender), say.TellFeed(speaks=self._turn.speaks and self._registered))
+                speaks = (True if self._registered else None) if self._turn.speaks else False
+                self._tell(_host(sender), say.TellFeed(speaks=speaks))
             case say.TellFeed():
                 self._answered.add(_host(sender))
                 self._happened(CopyAsked(self._world.now_us, _host(sender), message.speaks))
@@ -130,6 +152,7 @@ class FeedCopy(PlainClient):
         is_new = self._session is None
         super()._welcomed(welcome)
         if is_new:
+            self._welcomed_us = self._world.now_us
             self.accepted, self._next = welcome.following - 1, welcome.following
 
     def _send(self, message: Any) -> None:
@@ -157,9 +180,9 @@ class Feed:
             copy.start()
 
     def begins(self, copy: FeedCopy) -> None:
-        others = [other.name for other in self.copies if other is not copy and other.speaks]
+        others = [other.name for other in self.copies if other is not copy and other.is_heard]
         self.world.tell(copy.name, "takes the feed over" if self.accepted else "begins")
-        self._turns.begins(self.world.now_us, copy.name, others)
+        self._turns.begins(self.world.now_us, copy.process.name, others)
 
     # --- what befalls it -------------------------------------------------------------------------------------------
 
@@ -223,6 +246,11 @@ class Feed:
 
 def copy_name(feed: str, host: str) -> str:
     return f"{feed} on {host}"
+
+
+def feed_of(name: str) -> str:
+    """The feed of which this is a copy."""
+    return name.partition(" on ")[0]
 
 
 def _host(name: str) -> str:

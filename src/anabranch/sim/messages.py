@@ -139,7 +139,8 @@ class AskFeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TellFeed:
-    speaks: bool
+    speaks: bool | None
+    """None: it is its turn, and it cannot get rows in."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -67,11 +67,12 @@ class Network:
     # --- faults ----------------------------------------------------------------------------------------------------
 
     def break_connection(self, one: str, other: str) -> None:
-        """What is on the way is lost, and both ends are told."""
+        """What is on the way is lost, and both ends are told. What is said on the next connection comes after that:
+        else an end that was started again meanwhile would take the end of the old connection for that of the new."""
         link = self._link(one, other)
         link.connection += 1
         for end, peer in ((one, other), (other, one)):
-            self._due.pop((end, peer), None)
+            self._due[end, peer] = self._world.now_us + NOTICE_US
             self._world.after(NOTICE_US, lambda end=end, peer=peer: self._ends[end].lost(peer))  # type: ignore[misc]
 
     def cut(self, one: str, other: str) -> None:

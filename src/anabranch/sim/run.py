@@ -37,7 +37,7 @@ from anabranch.sim.checkers.turns import Turns
 from anabranch.sim.checkers.undisturbed import Undisturbed
 from anabranch.sim.diagrams import HOLDING_BACK, PAIRINGS, SUMMINGS, held_back_us, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
-from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy
+from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy, feed_of
 from anabranch.sim.network import Network
 from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
@@ -84,7 +84,7 @@ class Setting:
     owned: bool = False
     """Whether the entry points number the lane of ``right``, for plain clients."""
     standby: bool = False
-    """Whether it is numbered for a feed that two entry points have, and for nobody else."""
+    """Whether it is numbered for a feed that two or three entry points have; with ``owned``, beside plain clients."""
     fed: bool = False
     """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
     shared: bool = False
@@ -104,7 +104,7 @@ class Setting:
             lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
             horizon_us=None if first in HOLDING_BACK else horizon_us,
             owned=owned,
-            standby=not owned and Random(f"the second feed of {seed}").choice((False, True)),
+            standby=Random(f"the second feed of {seed}").choice((False, True)),
             fed=Random(f"the feeds of {seed}").choice((False, True)),
             shared=Random(f"shared hosts in {seed}").choice((False, False, True)),
             first=first,
@@ -210,6 +210,7 @@ class _Run:
         }
         self._turns = Turns()
         self._standby = setting.standby
+        self._beside = setting.owned
         self._protocol = protocol
         self._hosts: dict[str, tuple[str, ...]] = {name: (name,) for name in roles}
         """Per part of a host, all of them."""
@@ -377,9 +378,7 @@ class _Run:
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
             if origin in self._owned:
-                producers += (
-                    [self._make_feed(origin, entries)] if self._standby else self._make_clients(origin, entries)
-                )
+                producers += self._make_owners(origin, entries)
                 continue
             if self._closes:
                 entries.append((entries[-1][0], CLOSE))
@@ -388,6 +387,14 @@ class _Run:
                 name, entry_points = f"feed-{number + 1}", entry_points[:1]
             producers.append(Producer(name, origin, self._world, self._network, entry_points, entries))
         return producers
+
+    def _make_owners(self, origin: str, entries: Sequence[tuple[int, say.Pushed]]) -> list[PlainClient | Feed]:
+        """Who has something to say to a lane that its entry points number: a feed, clients, or both."""
+        if not self._standby:
+            return [*self._make_clients(origin, entries)]
+        fed = entries[::2] if self._beside else entries
+        clients = self._make_clients(origin, entries[1::2]) if self._beside else []
+        return [self._make_feed(origin, fed), *clients]
 
     def _make_clients(self, origin: str, entries: Sequence[tuple[int, say.Pushed]]) -> list[PlainClient]:
         """They say the rows of these entries, each of them some."""
@@ -415,7 +422,8 @@ class _Run:
             for at_us, entry in entries
             for each in entry.tuples
         ]
-        feed, hosts = Feed("feed", origin, self._world, self._network, self._turns), ENTRIES[:2]
+        feed = Feed("feed", origin, self._world, self._network, self._turns)
+        hosts = ENTRIES[: Random(f"the homes of the feed of {self._seed}").choice((2, 3))]
         for number, host in enumerate(hosts):
             lease = self._protocol.lease(host, hosts, TAKEOVER_US)
             points = (*ENTRIES[number:], *ENTRIES[:number])
@@ -475,10 +483,12 @@ class _Run:
         struck = [name for name in (trouble.node, trouble.other) if name is not None]
         for name in struck:
             for each in self._hosts.get(name, (name,)):
+                if isinstance(self._producers.get(feed_of(each)), Feed):
+                    self._turns.disturbed(each, over_us)
                 if each in (*ENTRIES, *self._producers):
                     self._taking.disturbed(self._world.now_us)
                     self._steady.disturbed(each, over_us)
-                    self._turns.disturbed(over_us)
+                    self._turns.disturbed(each, over_us)
 
     def _pusher(self, name: str) -> Pusher:
         producer = self._producers[name]
@@ -538,6 +548,12 @@ class _Run:
     def _may_lose(self, host: Sequence[Node]) -> bool:
         """Whether the others have all that they need, and forgot nothing that they do not know again. Of three entry
         points no second one may go while another learns, or is gone for ever."""
+        # More is not promised, so nothing else would be found: docs/replication.md assumes that no more than a
+        # minority of the entry points is without what it had. An entry is acknowledged when two of three have it. If
+        # one of these is gone for ever and the other loses its disk, the third may not have it: the entry is lost
+        # under any rule. And if it has it, who lost its disk can never count again, because that takes a majority that
+        # remembers: the lane stands still, as it must. A second one may crash all the same, and go when the first has
+        # learned.
         names = {node.name for node in host}
         others = [name for name in ENTRIES if name not in names]
         if names & set(ENTRIES) and any(self._nodes[each].learns or self._hosts[each] in self._dead for each in others):

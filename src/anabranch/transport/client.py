@@ -241,7 +241,8 @@ class Client:
         return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)), self._query)
 
     def greet(self, greeting: calls.Greeting) -> Roll:
-        return self._call(calls.GREET, replace(greeting, source=self._named(greeting.source)), limits.LETTER_S).roll
+        asked = replace(greeting, source=self._named(greeting.source))
+        return self._call(calls.GREET, asked, limits.LETTER_S).roll
 
     # --- shared ----------------------------------------------------------------------------------------------------
 

@@ -3,13 +3,16 @@
 A frame is a letter, a length and a body. A client first shows what this start of the node gave to Spark, its token, and
 by which release of the connector (``jvm/``) it speaks. Then it asks, one question at a time, in JSON:
 
-    latest   how far the next batch may read; held while there is no news    → NUMBERS (one segment)
+    latest   how far the next batch may read; held while there is no news    → NUMBERS (the cuts), what ``read``
+             gives of it if that is little and at hand, or END
     ranges   how a batch is divided among tasks                              → NUMBERS (the cuts)
     read     the rows of a range                                             → SCHEMA, ROWS …, CONTROL, END
     log      here is what a batch made: SCHEMA, ROWS …, END                  → WAIT …, END when it is durable
 
-Any answer may end with REFUSED and a sentence, also in the middle of a range. Everything is bounded: connections,
-bytes of a question and of a batch, and every wait. What a client sends can end its own connection, and nothing else.
+So an ordinary small batch asks twice: ``latest``, for each scan, and ``log``. A batch that runs again after a failure
+knows where it ends, and asks for ``ranges`` and ``read``. Any answer may end with REFUSED and a sentence, also in the
+middle of a range. Everything is bounded: connections, bytes of a question and of a batch, and every wait. What a client
+sends can end its own connection, and nothing else.
 Must not know what a journal or a log is: the node behind ``JournalPorts`` does.
 """
 
@@ -24,7 +27,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -121,6 +124,10 @@ class JournalPorts(Protocol):
 
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         """Where to cut the segments in ``(after_seq, to_seq]`` for tasks, with both ends."""
+        ...
+
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        """Whether the segments in ``(after_seq, to_seq]`` are few and small, and in memory."""
         ...
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
@@ -260,19 +267,29 @@ class JournalServer:
         stream = plain.text(message, "stream")
         match ask:
             case "latest":
-                stage, scan = plain.text(message, "stage"), _count(message, "scan")
-                after, max_rows = _count(message, "after"), _count(message, "max_rows")
-                frames.numbers([self._ports.latest(stream, stage, scan, after, max_rows)])
+                self._send_latest(stream, message, frames)
             case "ranges":
                 after, to, at_most = (_count(message, key) for key in ("after", "to", "at_most"))
                 frames.numbers(self._ports.ranges(stream, after, to, at_most))
             case "read":
-                self._send_range(_request(stream, message), frames)
+                self._send_range(_request(stream, message, _count(message, "to")), frames)
             case other:
                 raise ConfigError(
                     f"Spark sent an unknown request: {other[:40]!r}.",
                     remedy="It can send latest, ranges, read and log.",
                 )
+
+    def _send_latest(self, stream: str, message: plain.Message, frames: _Frames) -> None:
+        stage, scan = plain.text(message, "stage"), _count(message, "scan")
+        after, max_rows = _count(message, "after"), _count(message, "max_rows")
+        at_most, asked = _count(message, "at_most"), _request(stream, message, after)
+        to = self._ports.latest(stream, stage, scan, after, max_rows)
+        cuts = self._ports.ranges(stream, after, to, at_most)
+        frames.numbers(cuts)
+        if len(cuts) == 2 and self._ports.is_at_hand(stream, after, to):
+            self._send_range(replace(asked, to_seq=to), frames)
+        else:
+            frames.add(END, b"")
 
     def _log(self, message: plain.Message, frames: _Frames) -> None:
         """Takes all of the batch before anything is said: what is refused is no longer on its way then."""
@@ -440,11 +457,11 @@ def _rows(body: bytearray, schema: pa.Schema) -> pa.RecordBatch:
     return rows
 
 
-def _request(stream: str, message: plain.Message) -> JournalRequest:
+def _request(stream: str, message: plain.Message, to_seq: int) -> JournalRequest:
     return JournalRequest(
         stream=stream,
         after_seq=_count(message, "after"),
-        to_seq=_count(message, "to"),
+        to_seq=to_seq,
         columns=plain.texts(message, "columns"),
         rows=_selection(plain.text(message, "rows")),
     )

@@ -11,7 +11,9 @@ import pytest
 from anabranch.cli.overview import tables, troubles
 from anabranch.deploy.deployment_status import DeploymentStatus, StreamCopyStatus
 from anabranch.deploy.looking import Found, overview
+from anabranch.deploy.parts import assigned
 from anabranch.errors import NodeUnreachable
+from anabranch.query.parts import part_name, parts
 from anabranch.runtime.status import HostStatus
 from tests.statuses import host_status
 from tests.unit.deploy.files import plan
@@ -81,6 +83,17 @@ def test_copies_of_a_fragment_are_compared(found: DeploymentStatus) -> None:
     assert both.copies["b"].lag_rows == 8
     assert asdict(both.copies["c"]) == {"state": "unreachable", "lag_rows": None, "rows_out": None, "error": None}
     assert asdict(fragments["counts"].copies["d"]) == {"state": "running", "lag_rows": 2, "rows_out": 4, "error": None}
+
+
+@pytest.mark.parametrize("state", ["failed", "rebuilding", "dozing"])
+def test_a_fragment_whose_part_does_not_run_is_as_that_part(tmp_path: Path, state: str) -> None:
+    """Its stages say nothing, or what they said before."""
+    entry, replica = map(part_name, parts(assigned(plan(tmp_path), "b", "paths")))
+    shown = {entry: {"state": "running"}, replica: {"state": state, "error": "no cores"}}
+    for stages in ({}, {"pairs": stage(50, 7), "slow": stage(3, 1)}):
+        told = overview(plan(tmp_path), {**answers(), "b": said(stages=stages, parts=shown)}).queries["paths"]
+        copies = next(each.copies for each in told.fragments.values() if set(each.copies) == {"b", "c"})
+        assert (copies["b"].state, copies["b"].error) == (state, "no cores")
 
 
 def test_a_reader_says_how_far_it_is_behind_each_copy_and_which_was_first(found: DeploymentStatus) -> None:

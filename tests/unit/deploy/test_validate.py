@@ -11,6 +11,7 @@ from anabranch.deploy.mistakes import CODES, Report
 from anabranch.deploy.plan import load_plan
 from anabranch.deploy.validate import check_file
 from anabranch.errors import ConfigError, DeploymentError, InvariantBroken
+from anabranch.model.ids import QueryId
 from tests.unit.deploy.files import GOOD, QUERY, WITH_TABLE, mistakes, write
 
 ONE_BY_ONE = tomllib.loads((Path(__file__).parent / "mistakes.toml").read_text())["mistake"]
@@ -58,12 +59,12 @@ def test_nodes_that_exchange_only_the_rows_of_sources_do_not_wait_for_each_other
     assert mistakes(tmp_path, text) == []
 
 
-def test_a_copy_that_nobody_would_read(tmp_path: Path) -> None:
+def test_a_box_may_have_a_copy_beside_all_its_readers_and_others_elsewhere(tmp_path: Path) -> None:
+    """Its readers read every copy, also those that run the box themselves."""
     text = GOOD.replace('counts = "d"', 'slow = ["b", "c", "d"]\npairs = ["b", "c"]\ncounts = "b"')
-    assert [str(each) for each in mistakes(tmp_path, text)] == [
-        "queries.paths.place.pairs: No node would read the copy of 'pairs' on c: its readers run the box themselves. "
-        "Leave c out, or place the readers on other nodes as well. [copy-unread]"
-    ]
+    assert mistakes(tmp_path, text) == []
+    readers = load_plan(write(tmp_path, text)).nodes["c"].assignment.queries[QueryId("paths")].readers
+    assert readers["box:pairs"] == ("counts@b",)
 
 
 def test_a_node_may_be_in_several_queries(tmp_path: Path) -> None:

@@ -26,9 +26,6 @@ class Runner:
     def is_broken(self) -> bool:
         return isinstance(self.failed, InvariantBroken | StateError)
 
-    def watch(self, _: object) -> None:
-        self.last_error = self.failed = self.failed or EngineError("boom")
-
 
 @pytest.fixture
 def node(tmp_path: Path) -> Any:
@@ -60,10 +57,23 @@ def test_a_node_whose_stages_have_all_failed_has_failed(node: Any) -> None:
 def test_a_broken_state_ends_the_node_at_once(node: Any, error: AnabranchError) -> None:
     node.hosted.runners["b"].failed = error
     assert node.failure() is error
+    node.hosted.runners["b"].last_error = error
+    node.hosted.runners["a"].has_run = True
     with pytest.raises(type(error)):
-        node.hosted._stages.wait_first_batch(node.hosted.runners["b"], lambda _: None)
+        node.hosted._stages.wait_first_batches(lambda _: None)
 
 
 def test_a_start_does_not_wait_for_a_stage_that_fails(node: Any) -> None:
-    node.hosted._stages.wait_first_batch(node.hosted.runners["a"], lambda _: None)
-    assert node.failed_stages()
+    node.hosted.runners["a"].last_error = EngineError("boom")
+    node.hosted.runners["b"].has_run = True
+    said: list[str] = []
+    node.hosted._stages.wait_first_batches(said.append)
+    first, retried, second = said
+    assert (first, second) == tuple(f"running the first batch of stage {name}" for name in "ab")
+    assert retried == "will retry stage a: boom"
+
+
+def test_a_start_that_waits_for_a_first_batch_ends_when_spark_is_given_up(node: Any) -> None:
+    node.hosted._spark.failed = EngineError("no JVM")
+    with pytest.raises(EngineError, match="no JVM"):
+        node.hosted._stages.wait_first_batches(lambda _: None)

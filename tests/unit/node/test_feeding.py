@@ -8,11 +8,15 @@ from typing import Any
 
 import pytest
 
-from anabranch.errors import ConfigError
+from anabranch.core.feed_lease import FeedLease
+from anabranch.errors import ConfigError, DiskFull, NotLeading, Overloaded
+from anabranch.node.entry import EntryPoint
+from anabranch.node.feeding import Feeding
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.query.builder import Query
 from anabranch.runtime.status import FeedStatus
+from anabranch.transport.ports import Registration
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.usefixtures("no_stages")
@@ -141,3 +145,77 @@ def test_of_several_producers_the_feed_is_the_one_it_names(tmp_path: Path) -> No
         lanes = node.statistics().sources["s"].lanes
         assert [(lane, facts.closed) for lane, facts in lanes.items()] == [("s/a", False), ("s/b", True)]
         assert len(rows_of(node)) == 10
+
+
+def test_a_feed_that_cannot_register_because_of_a_full_disk_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    register = EntryPoint.register
+    refusals = [DiskFull("The disk is full."), Overloaded("The log is full.")]
+
+    def refuse(entry: EntryPoint, producer: str, session: int | None = None) -> Registration:
+        if refusals:
+            raise refusals.pop(0)
+        return register(entry, producer, session)
+
+    monkeypatch.setattr(EntryPoint, "register", refuse)
+    with node_with(tmp_path / "state", "generator:rate=max,rows=10,x=sequence") as node:
+        wait_for(lambda: feed_of(node).state == "finished", node.statistics)
+        assert rows_of(node) == list(range(10))
+
+
+class Other:
+    """The same feed on another host, as far as it is asked."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, home: str) -> None:
+        self.speaks: bool | None = False
+        hosts = ("a", "b") if home == "a" else ("b", "a")
+        monkeypatch.setattr(Feeding, "_lease", lambda *_: FeedLease("a", hosts, TAKEOVER_US))
+        monkeypatch.setattr(Feeding, "_speaks_on", lambda *_: self.speaks)
+
+    def register(self, node: Node) -> None:
+        """It takes the feed over."""
+        self.speaks = True
+        node.hosted.entry("s").register("agent")
+
+
+TAKEOVER_US = 400_000
+FED = "generator:rate=2000,x=sequence"
+
+
+def test_a_copy_that_is_replaced_goes_on_later_and_counts_all_rows_that_it_brought(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Other(monkeypatch, "a")
+    with node_with(tmp_path / "state", FED, producers=("agent",)) as node:
+        wait_for(lambda: feed_of(node).rows > 100, node.statistics)
+        other.register(node)
+        wait_for(lambda: feed_of(node).state == "standby", node.statistics)
+        brought = feed_of(node).rows
+        assert brought == len(rows_of(node))
+        other.speaks = False
+        wait_for(lambda: feed_of(node).rows > brought, node.statistics)
+        assert (feed_of(node).state, feed_of(node).speaks) == ("running", True)
+
+
+def test_a_copy_that_cannot_register_lets_another_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Other(monkeypatch, "a")
+    is_stuck = threading.Event()
+    register = EntryPoint.register
+
+    def stuck(entry: EntryPoint, producer: str, session: int | None = None) -> Registration:
+        if is_stuck.is_set():
+            raise NotLeading("Nobody leads the lane.")
+        return register(entry, producer, session)
+
+    monkeypatch.setattr(EntryPoint, "register", stuck)
+    is_stuck.set()
+    with node_with(tmp_path / "state", FED, producers=("agent",)) as node:
+        wait_for(lambda: "Nobody leads" in (feed_of(node).error or ""), node.statistics)
+        assert not feed_of(node).speaks
+        other.speaks = True
+        wait_for(lambda: feed_of(node).state == "standby", node.statistics)
+        is_stuck.clear()
+        other.speaks = False
+        wait_for(lambda: feed_of(node).state == "running" and feed_of(node).error is None, node.statistics)
+        assert feed_of(node).speaks

@@ -16,7 +16,7 @@ from anabranch.errors import ConfigError, EngineError, StateError
 from anabranch.node.settings import NodeSettings
 from anabranch.node.spark_host import Say, SparkHost
 from anabranch.runtime.status import SparkStatus
-from tests.waiting import wait_for
+from tests.waiting import HANG_S, wait_for
 
 SLEEPING = "import time; time.sleep(600)"
 
@@ -39,7 +39,7 @@ class Bench:
         return object()
 
     def come_up(self, program: str = SLEEPING) -> None:
-        self.processes.append(subprocess.Popen([sys.executable, "-c", program]))
+        self.processes.append(subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE))
 
     def die(self) -> None:
         """Killed while it starts."""
@@ -85,7 +85,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     made.stop()
     for process in made.processes:
         process.kill()
-        process.wait()
+        process.communicate()
 
 
 def test_a_jvm_that_dies_is_followed_by_another(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -240,6 +240,28 @@ def test_a_query_that_had_begun_is_tried_again_and_then_given_up_while_others_ru
     wait_for(lambda: bool(unlucky.given_up))
     wait_for(lambda: (bench.begun, lucky.begun, bench.host.is_up) == (2, 2, True))
     assert unlucky.errors == lucky.given_up == []
+
+
+def test_a_query_that_waits_for_its_next_try_holds_up_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    bench.start()
+    unlucky = Other()
+    bench.host.run(unlucky, threading.Event())
+    monkeypatch.setattr(limits, "RESTART_BACKOFF_S", (0.01, HANG_S))
+    unlucky.errors = [EngineError("no answer")] * 3
+    bench.kill()
+    wait_for(lambda: len(unlucky.errors) == 1)
+    other = Other()
+    bench.host.run(other, threading.Event())
+    assert (bench.begun, other.begun, bench.host.is_up) == (2, 1, True)
+
+
+def test_a_jvm_that_ends_by_itself_before_a_batch_is_not_followed_by_another(bench: Bench) -> None:
+    bench.progresses, bench.starts = False, [lambda: bench.come_up("input(); raise SystemExit(1)")]
+    bench.start()
+    bench.processes[-1].communicate(b"end")
+    wait_for(lambda: bench.host.failed)
+    assert len(bench.processes) == 1
+    assert "exited with code 1" in str(bench.host.failed)
 
 
 def test_a_query_that_has_left_is_not_begun_again(bench: Bench) -> None:

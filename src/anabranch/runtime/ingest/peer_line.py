@@ -16,9 +16,12 @@ from typing import Final, Generic, Protocol
 
 from anabranch import limits
 from anabranch.core import shared_lane as lanes
+from anabranch.core.backoff import Backoff
 from anabranch.runtime.ports import Sent
 
 NEVER: Final = math.inf
+
+_BACKOFF: Final = Backoff(waits_s=limits.PEER_BACKOFF_S)
 
 About = tuple[str, str, lanes.Message[Sent]]
 """A source, a lane, and what is said of it."""
@@ -44,12 +47,12 @@ class PeerLine(Generic[Sent]):
         self._sources = sources
         self._reminded_s = -math.inf
         """When a letter last reminded the peer of all that it is owed."""
-        self._failures = 0
+        self._backoff = _BACKOFF
 
     @property
     def is_away(self) -> bool:
         """Whether the last letter was not answered. One that is away hears the news when it is back."""
-        return self._failures > 0
+        return self._backoff.failures > 0
 
     def write(self, now_s: float) -> list[About[Sent]]:
         """The next letter; empty where there is nothing to say. ``answered`` or ``failed`` must follow."""
@@ -71,12 +74,11 @@ class PeerLine(Generic[Sent]):
         for name, source in self._sources.items():
             said = [(lane, message) for about, lane, message in answers if about == name]
             owes = source.answered_by(self.peer, said) or owes
-        self._failures = 0
+        self._backoff = _BACKOFF
         return max(0.0, self._reminded_s + limits.HEARTBEAT_S - now_s) if owes else NEVER
 
     def failed(self) -> float:
         """Nobody knows whether the letter was read. Returns the seconds until the peer is looked for again."""
         self._reminded_s = -math.inf
-        self._failures += 1
-        waits = limits.PEER_BACKOFF_S
-        return waits[min(self._failures, len(waits)) - 1]
+        self._backoff = self._backoff.failed()
+        return self._backoff.wait_s
