@@ -19,17 +19,7 @@ import java.util.concurrent.TimeUnit;
  * <p>A frame is a letter, a length and a body. An answer may end with REFUSED at any frame, with a sentence that says
  * why. The channel does not block: a wait has an end, and a thread that Spark interrupts leaves it at once.
  */
-final class Connection {
-    static final byte HELLO = 'H';
-    static final byte QUESTION = 'Q';
-    static final byte NUMBERS = 'N';
-    static final byte SCHEMA = 'S';
-    static final byte ROWS = 'R';
-    static final byte CONTROL = 'C';
-    static final byte END = 'E';
-    static final byte WAIT = 'W';
-    static final byte REFUSED = 'X';
-
+final class Connection extends Frames {
     private static final int HEAD_BYTES = 5;
     private static final int TEXT_BYTES = 1 << 20;
     private static final int FRAME_BYTES = 1 << 28;
@@ -91,7 +81,6 @@ final class Connection {
         }
     }
 
-    /** The letter of the next frame. */
     byte next() throws IOException {
         if (!waiting) {
             peek();
@@ -104,7 +93,6 @@ final class Connection {
         return length;
     }
 
-    /** The body of a small frame. */
     ByteBuffer body() throws IOException {
         if (length > TEXT_BYTES) {
             throw unexpected();
@@ -115,7 +103,6 @@ final class Connection {
         return body;
     }
 
-    /** The body of a frame, into a buffer of its length. */
     void body(ByteBuffer into) throws IOException {
         try {
             while (into.hasRemaining()) {
@@ -137,7 +124,7 @@ final class Connection {
                 + length + " bytes, which was not asked for.");
     }
 
-    /** The answer was read to its end: the connection may be used again. */
+    /** The connection may be used again. */
     void giveBack() {
         Host.giveBack(this);
     }

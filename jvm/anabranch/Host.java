@@ -39,21 +39,25 @@ final class Host implements Serializable {
         return JSON.createObjectNode().put("v", 1).put("ask", question).put("stream", stream);
     }
 
-    /** A question whose answer is numbers. */
-    long[] numbers(String question) throws IOException {
+    /** A question whose answer is the ranges of a batch, perhaps with the rows of a small one. */
+    News news(String question, boolean withRows) throws IOException {
         Connection connection = ask(question);
         boolean whole = false;
         try {
-            if (connection.next() != Connection.NUMBERS) {
+            if (connection.next() != Frames.NUMBERS) {
                 throw connection.unexpected();
             }
             ByteBuffer body = connection.body();
-            long[] numbers = new long[body.remaining() / 8];
-            for (int index = 0; index < numbers.length; index++) {
-                numbers[index] = body.getLong();
+            long[] cuts = new long[body.remaining() / 8];
+            if (cuts.length == 0) {
+                throw connection.unexpected();
             }
+            for (int index = 0; index < cuts.length; index++) {
+                cuts[index] = body.getLong();
+            }
+            News news = new News(cuts, withRows ? SentRange.from(connection) : null);
             whole = true;
-            return numbers;
+            return news;
         } finally {
             if (whole) {
                 connection.giveBack();

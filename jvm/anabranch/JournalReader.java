@@ -29,7 +29,7 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
     private static final int PREFIX_BYTES = 8;  // of an Arrow message: a mark, and the length of its metadata
 
     private final StructType schema;
-    private final Connection connection;
+    private final Frames frames;
     private final BufferAllocator allocator;
     private VectorSchemaRoot root;
     private VectorLoader loader;
@@ -37,34 +37,34 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
     private ColumnarBatch batch;
     private boolean ended;
 
-    JournalReader(Connection connection, StructType schema) {
-        this.connection = connection;
+    JournalReader(Frames frames, StructType schema) {
+        this.frames = frames;
         this.schema = schema;
         allocator = Memory.ROOT.newChildAllocator("a range of a journal", 0, Long.MAX_VALUE);
     }
 
     public boolean next() throws IOException {
         while (!ended) {
-            switch (connection.next()) {
-                case Connection.SCHEMA:
-                    open(connection.body());
+            switch (frames.next()) {
+                case Frames.SCHEMA:
+                    open(frames.body());
                     break;
-                case Connection.ROWS:
-                    load(connection.bodyLength());
+                case Frames.ROWS:
+                    load(frames.bodyLength());
                     batch = new ColumnarBatch(columns, root.getRowCount());
                     return true;
-                case Connection.CONTROL:
-                    long time = connection.body().getLong();
+                case Frames.CONTROL:
+                    long time = frames.body().getLong();
                     if (schema.getFieldIndex(MARK).isDefined()) {
                         batch = new ColumnarBatch(controlRow(time), 1);
                         return true;
                     }
                     break;
-                case Connection.END:
+                case Frames.END:
                     ended = true;
                     break;
                 default:
-                    throw connection.unexpected();
+                    throw frames.unexpected();
             }
         }
         return false;
@@ -82,9 +82,9 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
             allocator.close();
         } finally {
             if (ended) {
-                connection.giveBack();
+                frames.giveBack();
             } else {
-                connection.close();
+                frames.close();
             }
         }
     }
@@ -107,7 +107,7 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
         ArrowBuf message = allocator.buffer(length);
         boolean whole = false;
         try {
-            connection.body(message.nioBuffer(0, length));
+            frames.body(message.nioBuffer(0, length));
             ArrowRecordBatch loaded = recordBatch(message, length);
             loader.load(loaded);
             loaded.close();
@@ -124,7 +124,7 @@ final class JournalReader implements PartitionReader<ColumnarBatch> {
     private ArrowRecordBatch recordBatch(ArrowBuf message, int length) throws IOException {
         int metadata = length < PREFIX_BYTES ? -1 : message.getInt(4);
         if (metadata < 0 || metadata > length - PREFIX_BYTES) {
-            throw connection.unexpected();
+            throw frames.unexpected();
         }
         Message header = Message.getRootAsMessage(message.nioBuffer(PREFIX_BYTES, metadata));
         ArrowBuf body = message.slice(PREFIX_BYTES + metadata, length - PREFIX_BYTES - metadata);

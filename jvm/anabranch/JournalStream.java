@@ -19,6 +19,7 @@ final class JournalStream implements MicroBatchStream, SupportsAdmissionControl 
     private final CaseInsensitiveStringMap options;
     private final String stream;
     private final Host host;
+    private volatile News news;  // what the last question brought
 
     JournalStream(StructType schema, CaseInsensitiveStringMap options) {
         this.schema = schema;
@@ -45,38 +46,32 @@ final class JournalStream implements MicroBatchStream, SupportsAdmissionControl 
 
     /** The node holds the question while it knows of no news. A query that is stopped interrupts it. */
     public Offset latestOffset(Offset start, ReadLimit limit) {
-        ObjectNode question = Host.message("latest", stream);
+        ObjectNode question = rowsOf(Host.message("latest", stream));
         question.put("stage", options.get("stage"));
         question.put("scan", options.getInt("scan", 0));
         question.put("after", ((JournalOffset) start).seq);
         question.put("max_rows", maxRows());
-        return new JournalOffset(stream, numbers(question)[0]);
+        question.put("at_most", options.getInt("partitions", 1));
+        news = asked(question, true);
+        return new JournalOffset(stream, news.end());
     }
 
     public InputPartition[] planInputPartitions(Offset start, Offset end) {
-        ObjectNode question = Host.message("ranges", stream);
-        question.put("after", ((JournalOffset) start).seq);
-        question.put("to", ((JournalOffset) end).seq);
-        question.put("at_most", options.getInt("partitions", 1));
-        long[] cuts = numbers(question);
-        InputPartition[] ranges = new InputPartition[cuts.length - 1];
-        for (int index = 0; index < ranges.length; index++) {
-            ranges[index] = new JournalRange(cuts[index], cuts[index + 1]);
+        long after = ((JournalOffset) start).seq;
+        long to = ((JournalOffset) end).seq;
+        News known = news;
+        if (known != null && known.tellsOf(after, to)) {
+            return known.ranges();
         }
-        return ranges;
+        ObjectNode question = Host.message("ranges", stream);  // a batch that was begun before this query
+        question.put("after", after);
+        question.put("to", to);
+        question.put("at_most", options.getInt("partitions", 1));
+        return asked(question, false).ranges();
     }
 
     public PartitionReaderFactory createReaderFactory() {
-        ObjectNode question = Host.message("read", stream);
-        question.put("rows", options.get("rows"));
-        ArrayNode columns = question.putArray("columns");
-        String[] names = schema.fieldNames();
-        for (int index = 0; index < names.length; index++) {
-            if (!names[index].equals(JournalReader.MARK)) {
-                columns.add(names[index]);
-            }
-        }
-        return new JournalReaderFactory(host, schema, question.toString());
+        return new JournalReaderFactory(host, schema, rowsOf(Host.message("read", stream)).toString());
     }
 
     public void commit(Offset end) {
@@ -85,14 +80,27 @@ final class JournalStream implements MicroBatchStream, SupportsAdmissionControl 
     public void stop() {
     }
 
+    /** Adds to a question which rows and columns are read. */
+    private ObjectNode rowsOf(ObjectNode question) {
+        question.put("rows", options.get("rows"));
+        ArrayNode columns = question.putArray("columns");
+        String[] names = schema.fieldNames();
+        for (int index = 0; index < names.length; index++) {
+            if (!names[index].equals(JournalReader.MARK)) {
+                columns.add(names[index]);
+            }
+        }
+        return question;
+    }
+
     private long maxRows() {
         return options.getLong("max_rows", 1);
     }
 
     /** An interrupted wait leaves as a ClosedByInterruptException, which Spark knows as a stop. */
-    private long[] numbers(ObjectNode question) {
+    private News asked(ObjectNode question, boolean withRows) {
         try {
-            return host.numbers(question.toString());
+            return host.news(question.toString(), withRows);
         } catch (IOException error) {
             throw new UncheckedIOException(error);
         }

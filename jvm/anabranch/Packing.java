@@ -16,7 +16,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * A box that works in order, and what stands before and after it: steps of Spark's plans that are not among its own.
  *
  * <p>{@code pack} makes one value of many rows, {@code order} is the box, {@code unpack} takes what it makes apart, and {@code asStream} says that
- * what was made of them is a stream again. {@link PackingStrategy} plans them.
+ * what was made of them is a stream again. {@code gather} puts the few rows of several journals into one task. {@link PackingStrategy} plans them.
  */
 public final class Packing {
     private static final StructType PACKED =
@@ -61,6 +61,11 @@ public final class Packing {
 
     public static Dataset asStream(Dataset rows) {
         return made(rows, new StreamStep(attributes(rows.schema()), rows.logicalPlan()));
+    }
+
+    /** The same rows, in one task if they are few. */
+    public static Dataset gather(Dataset rows) {
+        return made(rows, new GatherStep(attributes(rows.schema()), rows.logicalPlan()));
     }
 
     private static Seq attributes(StructType schema) {

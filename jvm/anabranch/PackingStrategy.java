@@ -30,6 +30,10 @@ final class PackingStrategy extends SparkStrategy {
             UnpackStep step = (UnpackStep) plan;
             return Collections.singletonList(new UnpackExec(step.output(), later(step), step.together));
         }
+        if (plan instanceof GatherStep) {
+            GatherStep step = (GatherStep) plan;
+            return Collections.singletonList(new GatherExec(step.output(), later(step)));
+        }
         if (plan instanceof StreamStep) {
             StreamStep step = (StreamStep) plan;
             return Collections.singletonList(new StreamExec(step.output(), later(step)));

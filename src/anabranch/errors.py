@@ -48,6 +48,11 @@ class UserError(AnabranchError):
     exit_code = 2
 
 
+def with_article(type_: str | None) -> str:
+    """``an int``, ``a string``: how messages name the type of a value."""
+    return f"{'an' if (type_ or '')[:1] in tuple('aeio') else 'a'} {type_}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
     """One thing wrong with a query: where, what, and what would be right.

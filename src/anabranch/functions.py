@@ -20,7 +20,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from anabranch.errors import ConfigError
+from anabranch.errors import ConfigError, with_article
 
 _BESIDE: Final = "Put {module}.py beside the query file, or install it where the host runs."
 Call = Callable[[pa.RecordBatch], Any]
@@ -47,7 +47,9 @@ def find(name: str) -> Found:
             f"{name}: {where} has no {path!r}.", remedy="Define the function, or correct its name."
         ) from error
     if not callable(call):
-        raise ConfigError(f"{name} is a {type(call).__name__}.", remedy="Name a function that takes a RecordBatch.")
+        raise ConfigError(
+            f"{name} is {with_article(type(call).__name__)}.", remedy="Name a function that takes a RecordBatch."
+        )
     return Found(call, _root(module), _digest(module))
 
 

@@ -222,6 +222,10 @@ FOLLOW_WAIT_S: Final = 0.5
 COPY_QUIET_S: Final = 5.0
 """How long a copy that a replica reads says nothing when there is nothing to say. Its end, and a stop, end the wait."""
 
+REPEATED_WAIT_S: Final = 0.25
+"""How long a copy that only repeats what others brought is not read, while few rows come and no stage would read them
+yet: half of ``BATCH_INTERVAL_US``. If the copy that was first falls silent, a row may come so much later, once."""
+
 ACKNOWLEDGE_S: Final = 1.0
 """How often a node is told how much of its copies another one holds: it trims as often."""
 
@@ -247,6 +251,13 @@ once in ``DIGEST_INTERVAL_US`` where all is well."""
 
 HEARTBEAT_S: Final = 0.5
 """How often an entry point reminds a peer of what it owes it, or is owed."""
+
+LETTER_S: Final = 2.5
+"""How long an entry point waits for the answer to a letter, and a second more for each MB in it: one that sleeps is to
+be found again soon after it woke up."""
+
+PEER_BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0)
+"""Waits before an entry point that did not answer is written to again; the last one repeats."""
 
 RELEASE_NEWS_S: Final = 0.15
 """How long the news that an entry is released may wait for the next entry, to go with it: what follows shows rows this
@@ -284,6 +295,9 @@ NODE_STOP_WAIT_S: Final = 60.0
 RESTART_BACKOFF_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
 """Waits before a failed stage is started again, or Spark after its JVM died. After the last one without progress either
 counts as failed."""
+
+RECONNECT_BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+"""Waits before a node that could not be reached, or that ended a call, is asked again."""
 
 BUSY_TIMEOUT_MS: Final = 10_000
 """How long SQLite waits for another connection of this process."""

@@ -21,15 +21,17 @@ from tests.chaos.telling import Teller, add_seed
 
 def main() -> int:
     options = _options()
-    with Teller(options.seed, f"python -m tests.chaos --minutes {options.minutes} --joins {options.joins}") as teller:
+    box = options.box or planetlab.diagram_of(options.seed)
+    again = f"python -m tests.chaos --minutes {options.minutes} --joins {options.joins} --box {box}"
+    with Teller(options.seed, again) as teller:
         try:
-            return teller.judge(_problems(teller, options.minutes, options.joins))
+            return teller.judge(_problems(teller, options.minutes, options.joins, box))
         except (HarnessError, AnabranchError) as error:
             return teller.failed(error)
 
 
-def _problems(teller: Teller, minutes: float, joins: int) -> dict[str, list[str]]:
-    teller.say(f"seed {teller.seed}, {minutes} min of faults, in {teller.directory}")
+def _problems(teller: Teller, minutes: float, joins: int, box: str) -> dict[str, list[str]]:
+    teller.say(f"seed {teller.seed}, {minutes} min of faults, query with {box}, in {teller.directory}")
 
     def prepared(name: str, recording: Recording) -> DeploymentRun:
         folder = teller.directory / name
@@ -37,7 +39,7 @@ def _problems(teller: Teller, minutes: float, joins: int) -> dict[str, list[str]
         file = planetlab.write_deployment(recording, folder, joins=joins)
         return DeploymentRun(file, recording, planetlab.OUTPUT, teller.say)
 
-    run = prepared("hurt", planetlab.record(teller.seed))
+    run = prepared("hurt", planetlab.record(teller.seed, box))
     hurt = run.run_hurt(lasting(minutes * 60, draw_faults(teller.seed, run.layout), run.layout))
     teller.say(f"hurt run: {hurt.figures}")
     expected = expected_output(run.recording)
@@ -59,6 +61,7 @@ def _options() -> argparse.Namespace:
     add_seed(parser)
     parser.add_argument("--minutes", type=float, default=10.0, help="of faults, at least [default: 10]")
     parser.add_argument("--joins", type=int, choices=(1, 2), default=2, help="copies of the join [default: 2]")
+    parser.add_argument("--box", choices=planetlab.DIAGRAMS, help="which the query has [default: by the seed]")
     return parser.parse_args()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.chaos.checkers import (
     Entry,
+    Identity,
     followed_exactly,
     ids_contiguous,
     last_punctuations,
@@ -16,10 +17,14 @@ from tests.chaos.checkers import (
     same_punctuations,
     same_rows,
 )
+from tests.chaos.queries import TABLES
 from tests.chaos.recording import Expected
 
 Streams = Mapping[str, list[Entry]]
 """Each read from its first entry on, by name."""
+
+Table = Mapping[str, Identity]
+"""A table that a writer keeps: the tuple of each key."""
 
 NOTHING: Mapping[str, frozenset[str]] = {}
 
@@ -41,6 +46,18 @@ def problems_within(streams: Streams, name: str, followed: Sequence[Entry]) -> l
     return found + [f"{name}, followed: {problem}" for problem in seen]
 
 
+def problems_of_tables(streams: Streams, tables: Mapping[str, Table]) -> list[str]:
+    """A table has the newest tuple of each key, in the order of the stream, and nothing else."""
+    found = []
+    for name, table in tables.items():
+        key, stream = TABLES[name]
+        order = sorted(rows_of(streams[stream]), key=lambda row: (row.stime, row.origin, row.tid))
+        newest = {row.values[key]: row.identity for row in order}
+        wrong = {each for each in newest.keys() | table.keys() if newest.get(each) != table.get(each)}
+        found += [f"{name}: {each!r} is {table.get(each)}, not {newest.get(each)}" for each in sorted(wrong)]
+    return found
+
+
 def problems_against(
     expected: Mapping[str, Expected], streams: Streams, rounded: Mapping[str, frozenset[str]] = NOTHING
 ) -> list[str]:
@@ -50,7 +67,7 @@ def problems_against(
         wrong = same_rows(expected[name].rows, rows_of(entries), rounded.get(name, frozenset()))
         wrong += same_punctuations(expected[name].punctuations, last_punctuations(entries))
         found += [f"{name}: {problem}" for problem in wrong]
-    missing = expected.keys() - streams.keys()
+    missing = expected.keys() - streams.keys() - TABLES.keys()
     return found + [f"{name}: the stream was not read" for name in sorted(missing)]
 
 

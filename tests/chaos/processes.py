@@ -170,6 +170,14 @@ def caught_up(status: HostStatus | None) -> bool:
     return closed and all(stage.caught_up for stage in query.stages.values())
 
 
+def all_written(status: HostStatus | None) -> bool:
+    if not caught_up(status) or status is None:
+        return False
+    query = status.only_query
+    ends = {name: stream.last_id for name, stream in query.streams.items()}
+    return all(writer.position == ends[name] for name, all_ in query.writers.items() for writer in all_.values())
+
+
 def kill_session(leader: subprocess.Popen[bytes]) -> int:
     """SIGKILL for a process that began a session and for all in it, until none is left; how many there were."""
     killed: set[int] = set()

@@ -8,19 +8,23 @@ the end is the recording of this run.
 from __future__ import annotations
 
 import random
+import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from statistics import median
 
 from anabranch import failpoints
 from anabranch.bench.processes import free_ports
-from tests.chaos.checkers import Entry, rows_of
+from anabranch.model.times import from_datetime
+from tests.chaos.checkers import Entry, Identity, rows_of
 from tests.chaos.clients import Follower, Pusher, read_stream, recorded, running
-from tests.chaos.five_boxes import FOLLOWED
-from tests.chaos.processes import NodeProcess
+from tests.chaos.comparing import Table
+from tests.chaos.processes import NodeProcess, all_written
+from tests.chaos.queries import FOLLOWED, TABLES
 from tests.chaos.recording import Recording
 
 PACE_S = 0.25
@@ -54,12 +58,22 @@ class Kill:
         return f"{self.after} entries after it {'serves' if self.while_starting else 'runs'}"
 
 
+def read_table(database: Path, name: str) -> dict[str, Identity]:
+    """The tuple of each key, from a table that a writer keeps in SQLite, where times are texts in UTC."""
+    with closing(sqlite3.connect(database)) as opened:
+        rows = opened.execute(f"SELECT {TABLES[name][0]}, _origin, _stime, _tid FROM {name}").fetchall()
+    return {
+        key: (origin, from_datetime(datetime.fromisoformat(f"{time}+00:00")), tid) for key, origin, time, tid in rows
+    }
+
+
 @dataclass(slots=True)
 class Outcome:
     """What came out, and what it took."""
 
     streams: dict[str, list[Entry]] = field(default_factory=dict)
     followed: list[Entry] = field(default_factory=list)
+    tables: dict[str, Table] = field(default_factory=dict)
     back_s: list[float] = field(default_factory=list)
     repeated: int = 0
     restarts: int = 0
@@ -113,6 +127,8 @@ class ChaosRun:
         ]
         self._follower = Follower(self._address, FOLLOWED)
         self._outcome = Outcome()
+        self._database = directory / "tables.db"
+        self._tables = [each.name for each in recording.diagram.outputs if each.name in TABLES]
 
     @property
     def recording(self) -> Recording:
@@ -170,14 +186,19 @@ class ChaosRun:
             node.wait(lambda: all(pusher.join(0) for pusher in self._pushers), "has taken all lanes")
             self._check_clients()
             node.wait_caught_up()
-            self._outcome.streams = {name: read_stream(self._address, name) for name in self._recording.streams}
+            node.wait(lambda: all_written(node.status()), "writes all")
+            self._outcome.tables = {name: read_table(self._database, name) for name in self._tables}
+            read = [name for name in self._recording.streams if name not in TABLES]
+            self._outcome.streams = {name: read_stream(self._address, name) for name in read}
             self._follower.wait_rows(len(rows_of(self._outcome.streams[FOLLOWED])))
             self._outcome.followed = list(self._follower.entries)
             self._report(f"finished    {self._pushed_rows()} rows in; all stages ran after {ran:.1f} s")
 
     @contextmanager
     def _node(self, failpoint: str | None) -> Iterator[NodeProcess]:
-        node = NodeProcess(self._query, self.state, self._port, self.log, failpoint=failpoint)
+        place = f"table:sqlite:{self._database}"
+        writers = [f"--output={name}={place},table={name},key={TABLES[name][0]}" for name in self._tables]
+        node = NodeProcess(self._query, self.state, self._port, self.log, failpoint=failpoint, options=writers)
         try:
             yield node
         finally:

@@ -21,9 +21,9 @@ from anabranch.model.position import Position
 from anabranch.node import inlet
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.copying import Copies
+from anabranch.node.dialer import Route, direct
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.neighbours import Route, direct
 from anabranch.node.serving import ServedLog
 from anabranch.query.builder import Query
 from anabranch.reference.tuples import Tuple

@@ -34,10 +34,11 @@ def diagram(*, producers: tuple[str, ...] = ("p",), feed: Any = None) -> Diagram
 class EntryPoints:
     """By name. ``start`` goes on with what is on the disk; ``lose_disk`` removes it."""
 
-    def __init__(self, directory: Path, names: str, query: Diagram) -> None:
+    def __init__(self, directory: Path, names: str, query: Diagram, readers: tuple[str, ...] = ("reader",)) -> None:
         self._directory = directory
         self.names = tuple(names)
         self.query = query
+        self._readers = readers
         self._ports = dict(zip(names, free_ports(len(names)), strict=True))
         self.nodes: dict[str, Node] = {}
 
@@ -51,7 +52,8 @@ class EntryPoints:
     def start(self, *names: str) -> None:
         for name in names or self.names:
             settings = NodeSettings(port=self._ports[name], disk_reserve_bytes=1 << 20)
-            part = entry_part(self.query, name, {each: self.address(each) for each in self.names})
+            addresses = {each: self.address(each) for each in self.names}
+            part = entry_part(self.query, name, addresses, readers=self._readers)
             node = self.nodes[name] = Node(self.query, self._directory / name, settings, part=part)
             node.start()
         if len(self.nodes) == len(self.names):
@@ -129,7 +131,13 @@ class EntryPoints:
         return all(each == shown[0] for each in shown)
 
 
-def entry_part(query: Diagram, name: str, addresses: Mapping[str, str], fed: tuple[str, ...] = ()) -> AssignedQuery:
+def entry_part(
+    query: Diagram,
+    name: str,
+    addresses: Mapping[str, str],
+    fed: tuple[str, ...] = (),
+    readers: tuple[str, ...] = ("reader",),
+) -> AssignedQuery:
     """What one of several entry points does, which runs nothing else. A feed runs at the first of them, or at one of
     those that are named."""
     return assigned(
@@ -138,14 +146,16 @@ def entry_part(query: Diagram, name: str, addresses: Mapping[str, str], fed: tup
         entries=["events"],
         feeds=["events"] if name in (fed or min(addresses)) else [],
         feed_hosts=fed,
-        readers={"events": ("reader",)},
+        readers={"events": readers},
         peers={"events": {peer: address for peer, address in addresses.items() if peer != name}},
     )
 
 
 @contextmanager
-def entry_points(directory: Path, names: str = "abc", query: Diagram | None = None) -> Iterator[EntryPoints]:
-    made = EntryPoints(directory, names, query or diagram())
+def entry_points(
+    directory: Path, names: str = "abc", query: Diagram | None = None, readers: tuple[str, ...] = ("reader",)
+) -> Iterator[EntryPoints]:
+    made = EntryPoints(directory, names, query or diagram(), readers)
     try:
         yield made
     finally:

@@ -12,10 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from anabranch.bench.processes import free_ports
-from anabranch.runtime.status import HostStatus
 from tests.chaos.comparing import problems_against, problems_within
-from tests.chaos.five_boxes import FOLLOWED, ROUNDED, record
-from tests.chaos.processes import NodeProcess, caught_up
+from tests.chaos.processes import NodeProcess, all_written
+from tests.chaos.queries import FOLLOWED, ROUNDED, record
 from tests.chaos.recording import expected_output
 from tests.chaos.run import ChaosRun, Kill
 
@@ -151,11 +150,3 @@ def test_killed_in_the_middle_of_windows_of_tuples_each_of_them_is_there_once(tm
         (window[0] % 7, window[0], sum(window), 5) for window in windows
     )
     assert [row["_id"] for row in found] == list(range(1, len(windows) + 1))
-
-
-def all_written(status: HostStatus | None) -> bool:
-    if not caught_up(status) or status is None:
-        return False
-    query = status.only_query
-    ends = {name: stream.last_id for name, stream in query.streams.items()}
-    return all(writer.position == ends[name] for name, all_ in query.writers.items() for writer in all_.values())

@@ -24,8 +24,8 @@ from anabranch.core.shared_lane import SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, SessionExpired, StreamNotFound
 from anabranch.model.position import Position
 from anabranch.model.times import CLOSED_US
-from anabranch.node.lane_replica import TRIM_ENTRIES
 from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.runtime.ingest.lane_replica import TRIM_ENTRIES
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
 from anabranch.transport.producer import stamped, wall_clock_us
@@ -359,7 +359,7 @@ class ReleasesAlone(SharedLane[Any]):
 
 
 def test_a_release_without_a_majority_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("anabranch.node.lane_replica.SharedLane", ReleasesAlone)
+    monkeypatch.setattr("anabranch.node.shared_entry.SharedLane", ReleasesAlone)
     with pytest.raises(BaseException, match="DID NOT RAISE"):
         test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path)
 

@@ -27,7 +27,7 @@ from anabranch.model.selection import Range, to_text
 from anabranch.node.journals import Journals
 from anabranch.node.node import Node
 from anabranch.storage.codec import stored_schema
-from anabranch.transport.journals import Control, JournalRequest, JournalServer, Rows
+from anabranch.transport.journals import Control, JournalRequest, JournalServer, MadeBatch, Rows
 from tests.spark import running, scratch
 from tests.waiting import HANG_S, wait_for
 
@@ -276,8 +276,9 @@ def test_what_is_no_answer_ends_the_query_with_a_sentence(
 class Damaged:
     """Journals whose rows are no Arrow messages, or end early."""
 
-    def __init__(self, message: bytes) -> None:
+    def __init__(self, message: bytes, *, at_hand: bool) -> None:
         self._message = message
+        self._at_hand = at_hand
         self._schema = stored_schema(arrow_schema([("x", "bigint")]))
 
     def latest(self, stream: str, stage: str, scan: int, after_seq: int, max_rows: int) -> int:
@@ -286,15 +287,19 @@ class Damaged:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return [after_seq, to_seq]
 
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        return self._at_hand
+
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         return self._schema, (Rows(message) for message in [self._message])
 
 
+@pytest.mark.parametrize("at_hand", [True, False])
 @pytest.mark.parametrize("message", [b"", b"\xff" * 4, b"\xff" * 64, b"\xff\xff\xff\xff\x08\0\0\0" + b"\0" * 64])
 def test_rows_that_are_damaged_fail_the_batch_and_leave_no_memory_behind(
-    session: SparkSession, tmp_path: Path, message: bytes
+    session: SparkSession, tmp_path: Path, message: bytes, at_hand: bool
 ) -> None:
-    server = JournalServer(Damaged(message), "127.0.0.1", release=connector.release())
+    server = JournalServer(Damaged(message, at_hand=at_hand), "127.0.0.1", release=connector.release())
     try:
         assert failure_of(session, JournalHost(address=server.address, token=server.token), tmp_path)
     finally:
@@ -330,3 +335,37 @@ def test_a_selection_leaves_out_what_no_filter_wants(state: Path, monkeypatch: p
         assert results(node) == [0, 1, 2]
     assert {to_text(request.rows) for request in asked} == {to_text(((Range(column="x", low=0),),))}
     assert {tuple(request.columns) for request in asked} == {("_stime", "_origin", "_tid", "x")}
+
+
+def test_a_few_rows_of_several_journals_are_one_task_and_keep_their_order(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[pa.Table] = []
+    log = Journals.log
+
+    def noted(journals: Journals, batch: MadeBatch) -> None:
+        made.append(batch.table)
+        log(journals, batch)
+
+    def push_until(count: int, tasks: range) -> None:
+        """So many rows to each source, until a batch has read both, in so many tasks."""
+
+        def is_there() -> bool:
+            return any(table.num_rows > count and table.column(0).num_chunks in tasks for table in made[first:])
+
+        first = len(made)
+        while not is_there():
+            for source in ("ones", "twos"):
+                connection.push(source, [{"x": len(made)}] * count)
+            assert node.wait_caught_up(HANG_S)
+
+    monkeypatch.setattr(Journals, "log", noted)
+    query = ab.Query("q")
+    query.output("both", query.source("ones", "x bigint").union(query.source("twos", "x bigint")))
+    with running(query, state) as node, ab.connect(node.address) as connection:
+        push_until(1, range(1, 2))
+        push_until(5_000, range(2, 100))
+        assert held_bytes(session_of(node)) == 0
+    for table in made:
+        origins = table.column("_origin").to_pylist()
+        assert origins == sorted(origins)

@@ -37,6 +37,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     measured = query.source("measured", "x double, t string, n int, at timestamp", time="at")
     query.output("high", measured.filter("x > 1 AND 10 / n > 0"))
     query.output("named_a", measured.filter("t = 'a'").filter("n >= 3"))
+    letters = query.source("letters", "number int, at timestamp", time="at")
+    query.output("in_order", letters.wsort("number", timeout="5s", name="desk")[0])
     state = tmp_path_factory.mktemp("node") / "state"
     with running(query, state, boundary_interval_us=500_000) as node:
         yield node
@@ -75,6 +77,14 @@ def test_late_rows_are_kept_aside_with_what_made_them_late(node: Node, connectio
         ("late", T0 + timedelta(seconds=9), T0 + timedelta(seconds=8.9))
     ]
     assert connection.status().queries["surface"].sources["timed"].late_rows == 1
+
+
+def test_rows_too_late_for_a_sort_are_counted_though_nothing_reads_them(node: Node, connection: ab.Connection) -> None:
+    numbers = {0: 3, 2: 1, 4: 5, 6: 2, 7: 4, 20: 9}
+    connection.push("letters", [{"number": n, "at": T0 + timedelta(seconds=at)} for at, n in numbers.items()])
+    assert node.wait_caught_up(HANG_S)
+    assert [each["number"] for each in rows_of(connection, "in_order")] == [1, 3, 4, 5]
+    assert connection.status().queries["surface"].stages["desk"].late_rows == 1
 
 
 def test_rows_that_no_filter_wants_are_left_out_and_no_others(node: Node, connection: ab.Connection) -> None:

@@ -50,7 +50,7 @@ def test_what_is_part_of_python_has_no_place_and_no_digest() -> None:
         ("nowhere:f", "nowhere:f: there is no module 'nowhere'.", "Put nowhere.py beside the query file"),
         ("tests.nowhere:f", "tests.nowhere:f: there is no module 'tests.nowhere'.", "or install it"),
         (f"{FUNCTIONS}:nothing", "python_functions.py has no 'nothing'.", "Define the function"),
-        (f"{FUNCTIONS}:NOT_CALLABLE", f"{FUNCTIONS}:NOT_CALLABLE is a int.", "Name a function"),
+        (f"{FUNCTIONS}:NOT_CALLABLE", f"{FUNCTIONS}:NOT_CALLABLE is an int.", "Name a function"),
     ],
 )
 def test_what_is_missing_is_told(name: str, message: str, remedy: str) -> None:

@@ -33,10 +33,10 @@ ORDER = (
     ("paper",),
     ("cli", "dashboard"),
 )
-"""From the bottom up. A layer may import itself and those below it, not its neighbours; the lowest are one family."""
+"""From the bottom up. A layer may import itself and those below it, not its dialer; the lowest are one family."""
 
 BESIDE_THE_ORDER = {
-    "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core"},
+    "sim": {"errors", "limits", "failpoints", "model", "query", "reference", "core", "runtime"},
     "testing": {layer for level in ORDER for layer in level} - {FACE, "demo", "bench", "paper", "cli", "dashboard"},
 }
 DOORS = {"connectors": "anabranch.transport.rows", "cli": "anabranch.sim"}

@@ -290,11 +290,12 @@ def _feeds(feeds: Mapping[str, FeedStatus]) -> Table:
 def _stages(stages: Mapping[str, StageStatus]) -> Table:
     made = table("stages", "stage", "=state", ">lag rows", ">rows out", ">batches", ">batch ms", "waits for")
     for name, stage in stages.items():
+        late = f" and {stage.late_rows:,} late" if stage.late_rows else ""
         made.add_row(
             name,
             _state(stage.state),
             f"{stage.lag_rows:,}",
-            f"{stage.rows_out:,}",
+            f"{stage.rows_out:,}{late}",
             f"{stage.batches:,}",
             f"{stage.batch_ms:,.0f}",
             f"{stage.waits_for.origin} at {_time(stage.waits_for.punctuation_us)}",

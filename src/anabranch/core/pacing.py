@@ -18,6 +18,9 @@ What a batch waits for is told apart by what it would bring:
     upkeep      what Spark has to know of and nobody waits for: boundaries that were passed on, state to free. It waits
                 for whatever comes next, and does not wait for ever.
 
+Stages of a host that look around without a batch do so at the same moments: what is taken from an inlet for one of them
+is there for all. So what waits after a look is due at the next multiple of its interval, never later than without this.
+
 Pure: the time is an argument. Must not know Spark or journals; ``node.stages`` asks before each batch.
 """
 
@@ -45,6 +48,8 @@ class Waiting:
     rows: int = 0
     kept: bool = False
     """Whether the rows show nothing before a boundary does."""
+    choosy: bool = False
+    """Whether the stage may have no use for any of the rows."""
     boundaries: bool = False
     results: bool = False
     upkeep: bool = False
@@ -94,11 +99,19 @@ class Pace:
         if waiting.results:
             due_s.append(self.began_s + self.interval_s if self.began_for_results else now_s)
         if waiting.boundaries:
-            apart_s = max(self.interval_s, _BOUNDARIES_S) if waiting.keeps else self.interval_s
-            due_s.append(max(self.began_s, self.passed_s) + apart_s)
+            due_s.append(self._boundaries_due_s(waiting))
         if waiting.upkeep:
             due_s.append(self.began_s + max(self.interval_s, limits.UPKEEP_WAIT_S))
         return max(0.0, min(due_s) - now_s)
+
+    def may_pass(self, waiting: Waiting, now_s: float) -> bool:
+        """Whether the boundaries that wait are due."""
+        return waiting.boundaries and self._boundaries_due_s(waiting) <= now_s
+
+    def _boundaries_due_s(self, waiting: Waiting) -> float:
+        slow = waiting.keeps or (waiting.rows > 0 and waiting.choosy)
+        apart_s = max(self.interval_s, _BOUNDARIES_S) if slow else self.interval_s
+        return max(self.began_s + apart_s, _next_multiple(self.passed_s, apart_s))
 
     def began(self, waiting: Waiting, now_s: float) -> Pace:
         """A batch for what waits has begun."""
@@ -116,14 +129,19 @@ class Pace:
         return replace(self, passed_s=now_s)
 
     def looked(self, now_s: float) -> Pace:
-        """The few rows that waited are of no use to the stage, and what followed them was passed on."""
-        return replace(self, few_began_s=now_s, passed_s=now_s)
+        """The few rows that waited are of no use to the stage."""
+        return replace(self, few_began_s=_next_multiple(now_s, self.interval_s) - self.interval_s)
 
     def ended(self, now_s: float) -> Pace:
         """The batch that began last is over."""
         took_s = max(0.0, now_s - self.began_s)
         known = self.batch_s > 0
         return replace(self, batch_s=self.batch_s + _SMOOTHING * (took_s - self.batch_s) if known else took_s)
+
+
+def _next_multiple(after_s: float, interval_s: float) -> float:
+    """The first multiple of the interval after a time; the time itself if there is no interval."""
+    return after_s if interval_s <= 0 or math.isinf(after_s) else (after_s // interval_s + 1) * interval_s
 
 
 def keeps_rows(root: Box) -> bool:

@@ -71,15 +71,16 @@ class LaneCopy(Generic[Content]):
     """Whether it lost what it had, and does not count yet."""
     lives: Mapping[str, int] = field(default_factory=dict)
     """The latest life of each entry point that it has heard of, its own included; 0 where nothing stands."""
+    held: int = field(init=False)
+    """The place of the last entry. It is asked for some twenty times for each that comes, so it is computed once."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "held", self.trimmed + len(self.entries))
 
     @classmethod
     def lost(cls, name: str, life: int) -> LaneCopy[Content]:
         """What the entry point ``name`` begins with when its disk was lost: ``life`` was never used before."""
         return cls(learns=True, lives={name: life})
-
-    @property
-    def held(self) -> int:
-        return self.trimmed + len(self.entries)
 
     @property
     def known(self) -> int:

@@ -43,7 +43,7 @@ def _given(plan: Plan) -> Given:
     diagrams = {name: diagram_to_dict(query.diagram) for name, query in plan.queries.items()}
     return {
         name: [
-            HandOver(assignment=assignment, diagram=diagrams[query])
+            HandOver(assignment=assignment, query=diagrams[query])
             for query, assignment in node.assignment.queries.items()
         ]
         for name, node in plan.nodes.items()

@@ -23,7 +23,7 @@ from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.builder import Query
 from anabranch.syncing import sync
-from anabranch.transport import handover
+from anabranch.transport import messages
 from anabranch.transport.ports import HandOver
 
 _OLD: Final = "deployment.json"
@@ -61,7 +61,7 @@ def _check_tables(part: AssignedQuery, tables: Mapping[str, str]) -> None:
 
 def _read(path: Path) -> AssignedQuery:
     try:
-        return assigned(handover.from_plain(json.loads(path.read_text(encoding="utf-8"))))
+        return assigned(messages.from_plain(json.loads(path.read_text(encoding="utf-8")), HandOver))
     except (OSError, ValueError, ConfigError, QueryError) as error:
         raise StateError(f"{path} is damaged: {error}.", remedy="Remove it, and deploy the query again.") from error
 
@@ -70,7 +70,7 @@ def assigned(given: HandOver) -> AssignedQuery:
     """What was handed over as a query that can run; ConfigError if it is none."""
     if not is_name(given.assignment.query):
         raise ConfigError(f"A query cannot be called {given.assignment.query!r}.", remedy="Use anabranch deploy.")
-    return AssignedQuery(Query.from_dict(dict(given.diagram)).checked(), given.assignment)
+    return AssignedQuery(Query.from_dict(dict(given.query)).checked(), given.assignment)
 
 
 class Taking:
@@ -118,7 +118,7 @@ class Taking:
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             with new.open("w", encoding="utf-8") as file:
-                json.dump(handover.to_plain(given), file, indent=1)
+                json.dump(messages.to_plain(given), file, indent=1)
                 file.flush()
                 os.fsync(file.fileno())
             new.rename(path)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 import pyarrow as pa
+from pyspark.accumulators import Accumulator
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame
 
@@ -22,7 +23,7 @@ from anabranch.engine.joins import apply_join
 from anabranch.engine.keepers import apply_dedup, apply_wsort
 from anabranch.engine.lookups import Tables, apply_lookup
 from anabranch.engine.ordered_joins import apply_latest, apply_resample
-from anabranch.engine.packs import as_stream
+from anabranch.engine.packs import as_stream, gather
 from anabranch.engine.row_windows import count_windows, cross_section, early_sessions, early_time_windows, slide, tumble
 from anabranch.engine.stateless import ROW_HEADER, apart, apply_step, apply_union
 from anabranch.engine.targets import Chain, tagged
@@ -69,6 +70,9 @@ class CompiledStage:
     frame: DataFrame
     chains: tuple[Chain, ...]
     schemas: Mapping[str, pa.Schema]
+    late_rows: Accumulator[int] | None = None
+    """What came too late for its box, since it was compiled; a batch that is handed over has been counted. None of a
+    box for which nothing can be late."""
 
 
 def compile_stage(diagram: Diagram, stage: Stage, journals: Journals, tables: Tables | None = None) -> CompiledStage:
@@ -86,16 +90,19 @@ class _Compiler:
         self._boxes = {box.name: box for box in diagram.boxes}
         self._root = self._boxes[stage.root]
         self._waits = is_stateful(diagram, stage)
+        self._late_rows: Accumulator[int] | None = None
         self._steps: dict[str, int] = {}
         """How many steps lead to one of them without another box between."""
+        self._scans = 0
 
     def compile(self) -> CompiledStage:
         chains = tuple(Chain(target.stream, tuple(self._steps_to(target))) for target in self._stage.targets)
         root = self._build_root()
         frame = self._hung(root, chains)
-        return CompiledStage(
-            self._stage, frame if frame.isStreaming else as_stream(frame), chains, self._schemas(root, chains)
-        )
+        if not self._waits and self._scans > 1:
+            frame = gather(frame)
+        stream = frame if frame.isStreaming else as_stream(frame)
+        return CompiledStage(self._stage, stream, chains, self._schemas(root, chains), self._late_rows)
 
     def _scales(self, box: Summing) -> Scales:
         return floats.exact_scales(self._diagram).get(box.name, {})
@@ -164,11 +171,17 @@ class _Compiler:
                 case Dedup():
                     return apply_dedup(self._arrow(box.input), box)
                 case WSort():
-                    return apply_wsort(self._arrow(box.input), box, self._stage.port)
+                    return self._sorted(box)
                 case Source() | Filter() | Map() | Python() | Drop() | Lookup() | Union():
                     raise TypeError(f"{box.name} keeps no state")
                 case _:
                     assert_never(box)
+
+    def _sorted(self, box: WSort) -> DataFrame:
+        """With an accumulator of Spark, which is the only way from a worker to the node that is no stream."""
+        frame = self._arrow(box.input)
+        self._late_rows = frame.sparkSession.sparkContext.accumulator(0)
+        return apply_wsort(frame, box, self._stage.port, self._late_rows)
 
     def _arrow(self, arrow: Arrow) -> DataFrame:
         """The tuples of an arrow below the root: inlined down to the streams that this stage reads."""
@@ -199,6 +212,7 @@ class _Compiler:
 
     def _journal(self, stream: str) -> DataFrame:
         """One scan of a stream: Spark makes a source of its own of each place that reads it."""
+        self._scans += 1
         return punctuated(self._journals(stream))
 
     def _check_same_types(self, box: Union, frames: list[DataFrame]) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from anabranch.engine.deduping import Deduped
 from anabranch.engine.hashing import typed
 from anabranch.engine.ordered_frame import in_order
-from anabranch.engine.sorting import Sorted
+from anabranch.engine.sorting import Counter, Sorted
 from anabranch.engine.windows import spelled
 from anabranch.query.boxes import Dedup, WSort
 
@@ -21,7 +21,7 @@ def apply_dedup(frame: DataFrame, box: Dedup) -> DataFrame:
     return in_order(frame, box.name, keys, Deduped(box.horizon_us), frame.schema)
 
 
-def apply_wsort(frame: DataFrame, box: WSort, port: int) -> DataFrame:
+def apply_wsort(frame: DataFrame, box: WSort, port: int, counter: Counter) -> DataFrame:
     """One of its two streams. All tuples are sorted together, so there is only one shard."""
     by = tuple(spelled(frame, box.by))
-    return in_order(frame, box.name, [], Sorted(by, box.timeout_us, late=port == 1), frame.schema)
+    return in_order(frame, box.name, [], Sorted(by, box.timeout_us, late=port == 1, counter=counter), frame.schema)

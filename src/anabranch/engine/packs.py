@@ -47,6 +47,12 @@ def unpack(packed: DataFrame, made: StructType, together: Sequence[str] | None) 
     return DataFrame(_packing(session).unpack(packed._jdf, made.json(), names), session)
 
 
+def gather(rows: DataFrame) -> DataFrame:
+    """The same rows, in one task if all are few. A Union would have a task for each of its journals."""
+    session = rows.sparkSession
+    return DataFrame(_packing(session).gather(rows._jdf), session)
+
+
 def as_stream(rows: DataFrame) -> DataFrame:
     session = rows.sparkSession
     return DataFrame(_packing(session).asStream(rows._jdf), session)

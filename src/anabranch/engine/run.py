@@ -141,6 +141,7 @@ class StageRun:
         self._plan_checked = self._state_checked = False
         self._batches = 0
         self._batch_ms = 0.0
+        self._late_rows = self._late_before = 0
 
         scans = count()
         waits = is_stateful(diagram, stage)
@@ -172,6 +173,7 @@ class StageRun:
         self._life = life
         self._plan_checked = self._state_checked = False
         self._last = None
+        self._late_before = self._late_counted()
         spark_checkpoint.roll_back(self._checkpoint, logged)
         with told_in_short(f"start stage {self.compiled.stage.name}"):
             self._tables.keep()
@@ -210,6 +212,11 @@ class StageRun:
         """How long the last one took."""
         return self._batch_ms
 
+    @property
+    def late_rows(self) -> int:
+        """What came too late for the box of the stage, in batches that were handed over, since the start."""
+        return self._late_rows
+
     def hand_over(self, batch_id: int, table: pa.Table, *, lineage: str, dropped: int, took_s: float) -> None:
         """A batch has come, made in so many seconds; returns when the sink has it.
 
@@ -236,8 +243,18 @@ class StageRun:
         self._sink(batch)
         self._last = batch_id, now.ends
         self._batches += 1
+        self._count_late()
         self._batch_ms = (took_s + time.perf_counter() - started) * 1000
         failpoints.reach("stage.logged")
+
+    def _late_counted(self) -> int:
+        counted = self.compiled.late_rows
+        return 0 if counted is None else counted.value
+
+    def _count_late(self) -> None:
+        """What a batch counted that Spark has to run again is not counted twice."""
+        before, self._late_before = self._late_before, self._late_counted()
+        self._late_rows += self._late_before - before
 
     def _ends_before(self, batch_id: int) -> Mapping[str, int]:
         """Where the batch before this one ended."""

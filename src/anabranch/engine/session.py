@@ -193,6 +193,7 @@ def _open(settings: SparkSettings, given_up: Callable[[], bool]) -> SparkSession
     _share_environment_safely(session)
     _let_accumulators_end(session)
     _send_settings_cheaply(session)
+    _keep_nothing_for_a_ui(session)
     packs.install(session)
     return session
 
@@ -216,6 +217,11 @@ def _send_settings_cheaply(session: SparkSession) -> None:
     """Hadoop's settings travel with every batch that has state: ``jvm/anabranch/HadoopSettings.java``."""
     context = session.sparkContext
     context._jvm.anabranch.HadoopSettings.forgetOrigins(context._jsc.hadoopConfiguration())  # type: ignore[union-attr]
+
+
+def _keep_nothing_for_a_ui(session: SparkSession) -> None:
+    """Unless it has one: ``jvm/anabranch/StatusListeners.java``."""
+    session.sparkContext._jvm.anabranch.StatusListeners.removeWithoutUi(session._jsparkSession)  # type: ignore[union-attr]
 
 
 def _let_accumulators_end(session: SparkSession) -> None:

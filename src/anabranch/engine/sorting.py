@@ -10,6 +10,7 @@ Runs in Spark's Python workers, which load nothing else of the engine for it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +21,21 @@ from anabranch.engine.packing import GROUP, Integers, numbers
 from anabranch.model.header import ORIGIN, STIME, TID
 
 
+class Counter(Protocol):
+    """What workers add to, and the node reads."""
+
+    def add(self, term: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Sorted:
-    """``late`` says which of the two streams is wanted. Kept are the rows that wait, and the last that took others
-    along when it left: by it others are late."""
+    """``late`` says which of the two streams is wanted; ``counter`` counts what is late, whichever is. Kept are the
+    rows that wait, and the last that took others along when it left: by it others are late."""
 
     by: tuple[str, ...]
     timeout_us: int
     late: bool
+    counter: Counter
 
     def work(self, ordered: Ordered) -> Worked:
         if not ordered.rows.num_rows:
@@ -39,7 +47,9 @@ class Sorted:
         leaves = ordered.times[taker] + self.timeout_us
         is_late = (leaves <= ordered.times) & (taker < np.arange(len(place)))
         has_left = ~is_late & (leaves <= ordered.watermark_us)
-        made = self._made(ordered, place, leaves, has_left & (leaves > ordered.since_us), is_late & ordered.is_new)
+        newly_late = is_late & ordered.is_new
+        self.counter.add(int(newly_late.sum()))
+        made = self._made(ordered, place, leaves, has_left & (leaves > ordered.since_us), newly_late)
         gone = takers[leaves[takers] <= ordered.watermark_us]
         kept = ~is_late & ~has_left
         kept[gone[-1:]] = True

@@ -26,8 +26,9 @@ from anabranch.node.query_parts import QueryParts
 from anabranch.node.reading import wire_batches
 from anabranch.node.streams import check_name
 from anabranch.runtime.status import HostStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.journals import Control, JournalRequest, MadeBatch, Rows
-from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.letters import AboutLane
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -280,6 +281,10 @@ class SparkDoors:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         part, name = self._journal(stream)
         return part.journals.ranges(name, after_seq, to_seq, at_most)
+
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        part, name = self._journal(stream)
+        return part.journals.is_at_hand(name, after_seq, to_seq)
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         part, name = self._journal(request.stream)

@@ -41,8 +41,8 @@ from anabranch.errors import (
 )
 from anabranch.model.ids import QueryId, StreamId
 from anabranch.model.names import lane_origin
+from anabranch.node.dialer import Dialer
 from anabranch.node.entry import EntryPoint
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.pushing import Pushing, producer_of
 from anabranch.node.spark_host import SparkHost
 from anabranch.query.assigned import AssignedQuery
@@ -245,9 +245,9 @@ class RowFeedRunner:
 class Feeding:
     """All feeds that a host has of one query."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours, stopping: threading.Event) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer, stopping: threading.Event) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._stopping = stopping
         self._entries: Mapping[str, EntryPoint] = {}
         self._runners: dict[str, FeedRunner] = {}
@@ -278,7 +278,7 @@ class Feeding:
     def _speaks_on(self, host: str, source: str) -> bool | None:
         """Whether the copy of a feed on another host brings its rows. None if that is not clear: it does not answer in
         time, or it is its turn and it gets no rows in."""
-        client = self._neighbours.client(host, self._part.fed_elsewhere[source][host])
+        client = self._dialer.client(host, self._part.fed_elsewhere[source][host])
         try:
             query = client.status(self._lease(source).ask_every_us / 1_000_000).queries.get(self._part.query)
         except AnabranchError:

@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from anabranch import limits
+from anabranch.core.backoff import RECONNECT
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
@@ -21,7 +23,6 @@ from anabranch.node.turns import Hold, at_once
 from anabranch.runtime.status import CopyStatus
 from anabranch.transport.client import Client, CopyStream
 from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
-from anabranch.transport.retry import BACKOFF_S
 
 _log: Final = logging.getLogger(__name__)
 
@@ -55,6 +56,8 @@ class CopyFollower:
         self._failure: AnabranchError | None = None
         self._holds = False
         self._told: Punctuations = {}
+        self._in_one_go = 0
+        """So many pieces are read before the next wait."""
         self._thread = threading.Thread(target=self._run, name=f"copy {inlet.stream} of {copy}", daemon=True)
 
     def start(self) -> None:
@@ -113,11 +116,11 @@ class CopyFollower:
         return self._failure
 
     def _run(self) -> None:
-        tries = 0
+        backoff = RECONNECT
         while not self._stopping.is_set():
             try:
                 if self._follow():
-                    tries = 0
+                    backoff = RECONNECT
                 self._failure = None
             except AnabranchError as error:
                 if not isinstance(error, NodeUnreachable) and self._failure is None:
@@ -128,8 +131,8 @@ class CopyFollower:
                 self._failure = InvariantBroken(f"It cannot be read: {error!r}.", remedy="Report this.")
             finally:
                 self._reading = None
-            self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
-            tries += 1
+            backoff = backoff.failed()
+            self._stopping.wait(backoff.wait_s)
 
     def _follow(self) -> bool:
         """Until the copy ends, has to be asked again, or this node has to be rebuilt. Returns whether anything came."""
@@ -180,7 +183,20 @@ class CopyFollower:
                     if isinstance(action, Acknowledge):
                         self._holds = True
                         self._acknowledger.tell(self)
+                self._let_come()
         return came
+
+    def _let_come(self) -> None:
+        """Lets what a copy repeats come for a while, to read it in one go: a thread that wakes for each row costs more
+        than its row. As much is read then as another copy brought meanwhile."""
+        if not self._inlet.repeats(self.copy):
+            self._in_one_go = 0
+        elif self._in_one_go > 0:
+            self._in_one_go -= 1
+        else:
+            before = self._inlet.brought()
+            self._stopping.wait(limits.REPEATED_WAIT_S)
+            self._in_one_go = self._inlet.brought() - before - 1
 
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
         if origins != self._inlet.origins:

@@ -26,10 +26,10 @@ from anabranch.model.ids import QueryId
 from anabranch.model.links import LinkFault
 from anabranch.model.node_state import NodeState
 from anabranch.node import functions
+from anabranch.node.dialer import Dialer, direct
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.doors import ClientDoors, HostDoors, SparkDoors
 from anabranch.node.hosted_part import HostServices
-from anabranch.node.neighbours import Neighbours, direct
 from anabranch.node.query_parts import ATTENTION, QueryParts
 from anabranch.node.relays import Relays, faults_refused
 from anabranch.node.settings import NodeSettings
@@ -81,7 +81,7 @@ class Host:
         self._assignments = None if assignments is None else assignments(self)
         loaded = [(part, self._load(part)) for part in queries]
         self._directory = StateDirectory(Path(state))  # only if all tables and functions are there
-        self._neighbours = Neighbours(direct if relays is None else relays.route)
+        self._dialer = Dialer(direct if relays is None else relays.route)
         self._disk = DiskWatch(self._directory.path, self._directory.free_bytes, self.settings.disk_reserve_bytes)
         self._stopping = threading.Event()
         self._server: FlightServer | None = None
@@ -149,7 +149,7 @@ class Host:
             self._journals.stop()
         if self._server is not None:
             self._server.stop()
-        self._neighbours.close()
+        self._dialer.close()
         self._directory.close()
 
     def __enter__(self) -> Self:
@@ -201,7 +201,7 @@ class Host:
     def _make(self, part: AssignedQuery, tables: Mapping[str, StaticTable]) -> QueryParts:
         services = HostServices(
             settings=self.settings,
-            neighbours=self._neighbours,
+            dialer=self._dialer,
             disk=self._disk,
             spark=self._spark_host,
             journals=self._journal_host,

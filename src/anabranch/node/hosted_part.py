@@ -4,7 +4,7 @@ A host runs any number of parts, of one query (``query_parts``) or of several; t
 disk, and nothing else. So one can be closed, rebuilt from a peer and begun again, or fail, while the others go on:
 ``query.parts`` says what forms a part. Everything that decides lies in ``core``; everything that lasts lies in
 ``storage``, below the part's own directory. Names of streams are those of the query: ``doors`` and the clients of
-``neighbours`` put the query before them where they leave the host.
+``dialer`` put the query before them where they leave the host.
 
 Threads: those that call in (Flight's, Spark's); one for each feed and writer; one that asks for digests; one
 housekeeper, which ticks the lanes, watches the stages and trims; and, while the part is rebuilt from a peer, one that
@@ -38,20 +38,19 @@ from anabranch.model.node_state import NodeState
 from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
 from anabranch.node.beginning import refuse_shared
+from anabranch.node.dialer import Dialer
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.entry import EntryPoint
 from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
-from anabranch.node.lane_replica import Sharing
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.open_calls import OpenCalls
 from anabranch.node.peers import Peers
 from anabranch.node.query_stages import QueryStages
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.settings import NodeSettings
-from anabranch.node.shared_entry import SharedEntryPoint
+from anabranch.node.shared_entry import SharedEntryPoint, Sharing
 from anabranch.node.snapshot import Snapshots
 from anabranch.node.spark_host import SparkHost
 from anabranch.node.stages import StageRunner
@@ -79,7 +78,7 @@ class HostServices:
     """What the parts of a host share."""
 
     settings: NodeSettings
-    neighbours: Neighbours
+    dialer: Dialer
     disk: DiskWatch
     spark: Callable[[], SparkHost]
     """The Spark of the host, for a query that needs one."""
@@ -132,21 +131,21 @@ class HostedPart:
         self._writing = Writing(self._stopping)
         self._opened = threading.Event()
         self._ready = threading.Event()
-        self._neighbours = self._services.neighbours.about(part.query)
-        self._feeding = Feeding(part, self._neighbours, self._stopping)
-        self.peers = Peers(part, self._neighbours)
+        self._dialer = self._services.dialer.about(part.query)
+        self._feeding = Feeding(part, self._dialer, self._stopping)
+        self.peers = Peers(part, self._dialer)
         self._inlets = Inlets(
             part,
             self._directory.life,
             clock=_now_us,
-            neighbours=self._neighbours,
+            dialer=self._dialer,
             rebuild=self._needs_rebuild,
             holds=holds(part) if part.technique is Technique.DETERMINISTIC else {},
         )
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
-        self.synchronizing = Synchronizing(part.host, part.siblings, self._neighbours) if is_synchronized else None
-        self.compared = ComparedOutputs(part, self._neighbours)
-        self._agreement = Agreement(part, self._tables, self._neighbours)
+        self.synchronizing = Synchronizing(part.host, part.siblings, self._dialer) if is_synchronized else None
+        self.compared = ComparedOutputs(part, self._dialer)
+        self._agreement = Agreement(part, self._tables, self._dialer)
         self.streams = Streams(
             self.diagram, part, settings, clock=_now_us, ready=self._ready, synchronizing=self.synchronizing
         )
@@ -380,7 +379,7 @@ class HostedPart:
             self._directory,
             self.part,
             writers=durable_writers(self._written),
-            route=self._services.neighbours.route,
+            dialer=self._dialer,
             progress=self._progress,
             wait=self._closing.wait,
         )

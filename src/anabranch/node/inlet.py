@@ -8,10 +8,11 @@ its own journal that acknowledges a segment when all its tuples lie below the pu
 never trimmed, and an inlet that starts reads it back.
 
 Where rows come one by one, most of the work would be for what the slower copies repeat, and for digests of single rows.
-So a small piece that is known to bring nothing is put off, and taken with others after a moment; so is the comparison
-of all small pieces. What a piece newly brings is in the journal when ``arrived`` returns; unless every stage that reads
-the journal says that it would not read it yet (``core.pacing``). Then it is put off, too, until a stage takes it: a
-transaction for each batch, not for each row. Nothing that is put off counts as held: it is not acknowledged.
+So a small piece that is known to bring nothing is put off, and taken with others after a moment; the comparison of
+small pieces waits for longer. What a piece newly brings is in the journal when ``arrived`` returns; unless every stage
+that reads the journal says that it would not read it yet (``core.pacing``). Then it is put off, too, until a stage
+takes it: a transaction for each batch, not for each row. Nothing that is put off counts as held: it is not
+acknowledged.
 """
 
 from __future__ import annotations
@@ -52,6 +53,10 @@ from anabranch.storage.transaction import Transaction
 
 STORE_S: Final = 1.0
 """How long the places of copies that brought nothing new may wait for a transaction that is needed anyway."""
+
+COMPARE_TIMES: Final = 5
+"""So many times as long the comparison of small pieces may wait: nobody acts on it at once, and whoever asks for alarms
+has it done."""
 
 SMALL_ROWS: Final = 64
 """Rows of a piece up to which it may be put off: what a larger one costs is worth its rows."""
@@ -135,6 +140,10 @@ def _joined(pieces: list[_Piece]) -> _Piece:
     return _Piece(pieces[0].first_id, rows, pieces[-1].promises)
 
 
+def _is_past(since: float | None, wait_s: float) -> bool:
+    return since is not None and time.monotonic() - since >= wait_s
+
+
 def _is_much(pieces: list[_Piece]) -> bool:
     return len(pieces) >= PUT_OFF_PIECES or sum(piece.count for piece in pieces) >= PUT_OFF_ROWS
 
@@ -157,13 +166,18 @@ class JournalInlet:
         self._unstored_since: float | None = None
         self._put_off: dict[str, list[_Piece]] = {}
         """Per copy, pieces that follow on what is known of it, and bring nothing or can wait."""
+        self._put_off_since: dict[str, float] = {}
         self._bringing: dict[str, int] = {}
         """The rows of those that may bring something, per copy, in the order in which copies began to."""
+        self._to_come: dict[str, int] = {}
+        """What those promise for which a copy may vouch."""
         self._offered: dict[str, int] = {}
         """The most that any copy has promised."""
+        self._repeating: set[str] = set()
+        self._brought = 0
         self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
-        self._put_off_since: float | None = None
+        self._uncompared_since: float | None = None
         self._known: dict[bytes, None] = {}
         self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
@@ -182,9 +196,10 @@ class JournalInlet:
     def stored(self) -> InletState:
         """What of it is durable. Rows that come store all of it; where none come, this does, after a while."""
         with self._lock:
-            if self._put_off_since is not None and time.monotonic() - self._put_off_since >= STORE_S:
-                self._compare_all()
-            if self._unstored_since is not None and time.monotonic() - self._unstored_since >= STORE_S:
+            self._take(*[copy for copy, since in self._put_off_since.items() if _is_past(since, STORE_S)])
+            if _is_past(self._uncompared_since, COMPARE_TIMES * STORE_S):
+                self._compare_taken()
+            if _is_past(self._unstored_since, STORE_S):
                 with self._store.transaction() as transaction:
                     transaction.put(_key(self._journal.name), _encoded(self._state))
                 self._stored, self._unstored_since = self._state, None
@@ -193,7 +208,7 @@ class JournalInlet:
     @property
     def is_stored(self) -> bool:
         """Whether all of it is durable, and nothing is put off."""
-        return self._unstored_since is None and self._put_off_since is None
+        return self._unstored_since is None and not self._put_off and self._uncompared_since is None
 
     @property
     def stream(self) -> str:
@@ -237,13 +252,9 @@ class JournalInlet:
         key = piece.key() if piece.is_small else None
         numbers = None if rows is None or key is not None else self._numbers(rows)
         with self._lock:
-            if key is not None and self._follows(copy, incarnation, piece):
-                if self._brings_nothing(piece, key):
-                    self._put_piece_off(copy, piece)
-                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
-                if self._may_wait(promises):
-                    self._let_wait(copy, piece, key)
-                    return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
+            self._repeating.discard(copy)
+            if key is not None and self._follows(copy, incarnation, piece) and self._waits(copy, piece, key):
+                return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
             self._take(copy)
             actions = self._handle([(_event(copy, incarnation, piece), rows)], numbers)
             if key:
@@ -260,10 +271,25 @@ class JournalInlet:
         with self._lock:
             return max(self._bringing.values(), default=0), bool(self._bringing)
 
-    def take(self) -> None:
-        """What was put off is in the journal when this returns."""
+    def rows_outside(self) -> list[pa.RecordBatch]:
+        """The rows that are put off and may be new."""
         with self._lock:
-            self._take_all()
+            joined = [_joined(self._put_off[copy]).rows for copy in self._bringing]
+        return [rows for rows in joined if rows is not None]
+
+    def take(self) -> None:
+        """What was put off and may be new is in the journal when this returns."""
+        with self._lock:
+            self._take(*self._bringing)
+
+    def repeats(self, copy: str) -> bool:
+        """Whether the last that a copy sent was brought by another before, and no stage would read yet what comes next.
+        Then the copy need not be read for a while."""
+        return copy in self._repeating
+
+    def brought(self) -> int:
+        """How many small pieces came that were new, since the node started."""
+        return self._brought
 
     # --- what is put off -------------------------------------------------------------------------------------------
 
@@ -276,12 +302,32 @@ class JournalInlet:
         last_id = known.position.id if not put_off else put_off[-1].first_id + put_off[-1].count - 1
         return piece.first_id == last_id + 1
 
-    def _brings_nothing(self, piece: _Piece, key: bytes) -> bool:
-        """Whether a piece was brought before, and promises no more."""
+    def _waits(self, copy: str, piece: _Piece, key: bytes) -> bool:
+        """Puts a piece off that follows on its copy, if it brings nothing or can wait."""
+        is_known = not key or key in self._known
+        if is_known and self._promises_no_more(piece, {}):
+            self._put_piece_off(copy, piece)
+            self._note_repeated(copy, key)
+            return True
+        if not self._may_wait(piece.promises):
+            return False
+        if is_known and self._promises_no_more(piece, self._to_come):
+            self._put_piece_off(copy, piece)
+            self._note_repeated(copy, key)
+        else:
+            self._let_wait(copy, piece, key)
+        return True
+
+    def _promises_no_more(self, piece: _Piece, to_come: Punctuations) -> bool:
+        """Than is promised, or will be when this is taken."""
         promised = self._state.punctuations
-        return (not key or key in self._known) and all(
-            promised.get(origin, 0) >= time for origin, time in piece.promises.items()
+        return all(
+            time <= promised.get(origin, 0) or time <= to_come.get(origin, 0) for origin, time in piece.promises.items()
         )
+
+    def _note_repeated(self, copy: str, key: bytes) -> None:
+        if key and self._may_wait({}):
+            self._repeating.add(copy)
 
     def _may_wait(self, promises: Punctuations) -> bool:
         """Whether no stage would read yet what comes with these promises, after all that was put off."""
@@ -291,8 +337,12 @@ class JournalInlet:
 
     def _let_wait(self, copy: str, piece: _Piece, key: bytes) -> None:
         is_first = not self._bringing
-        if not key or key not in self._known:  # the same from another copy is not what a stage has to know of
-            self._bringing[copy] = self._bringing.get(copy, 0) + piece.count
+        is_known = not key or key in self._known
+        self._bringing[copy] = self._bringing.get(copy, 0) + (0 if is_known else piece.count)
+        floors, promised = self._state.copies[copy].floors, self._state.punctuations
+        for origin, time_us in piece.promises.items():
+            if floors.get(origin, 0) <= promised.get(origin, 0):
+                self._to_come[origin] = max(time_us, self._to_come.get(origin, 0))
         if key:
             self._know(key)
         self._put_piece_off(copy, piece)
@@ -301,20 +351,18 @@ class JournalInlet:
                 reader.ring()
 
     def _know(self, key: bytes) -> None:
+        self._brought += key not in self._known
         self._known[key] = None
         if len(self._known) > KNOWN_PIECES:
             del self._known[next(iter(self._known))]
 
     def _put_piece_off(self, copy: str, piece: _Piece) -> None:
         pieces = self._put_off.setdefault(copy, [])
+        if not pieces:
+            self._put_off_since[copy] = time.monotonic()
         pieces.append(piece)
-        self._note_put_off()
         if _is_much(pieces):
             self._take_all()
-
-    def _note_put_off(self) -> None:
-        if self._put_off_since is None:
-            self._put_off_since = time.monotonic()
 
     def _take(self, *copies: str) -> None:
         """What was put off of these copies, in one transaction. It stays if it cannot be stored."""
@@ -327,7 +375,9 @@ class JournalInlet:
         self._handle(arrivals)
         for copy in copies:
             self._put_off.pop(copy, None)
+            self._put_off_since.pop(copy, None)
             self._bringing.pop(copy, None)
+        self._to_come.clear()
 
     def _take_all(self) -> None:
         """Of all copies; those that brought something first are taken first."""
@@ -335,7 +385,10 @@ class JournalInlet:
 
     def _compare_all(self) -> None:
         self._take_all()
-        self._put_off_since = None
+        self._compare_taken()
+
+    def _compare_taken(self) -> None:
+        self._uncompared_since = None
         for copy in list(self._uncompared):
             self._compare_put_off(copy)
 
@@ -414,7 +467,8 @@ class JournalInlet:
             piece = _Piece(event.first_id + seen, rows.slice(seen) if rows is not None else None, event.promises)
             pieces = self._uncompared.setdefault(event.copy, [])
             pieces.append(piece)
-            self._note_put_off()
+            if self._uncompared_since is None:
+                self._uncompared_since = time.monotonic()
             if _is_much(pieces):
                 self._compare_put_off(event.copy)
 

@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from anabranch import limits
 from anabranch.model.names import replica_reader
 from anabranch.node.acknowledger import Acknowledger
+from anabranch.node.dialer import Dialer
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.neighbours import Neighbours
 from anabranch.node.turns import Hold, at_once
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.status import AlarmStatus, CopyStatus
@@ -28,12 +28,12 @@ class Inlets:
         life: str,
         *,
         clock: Callable[[], int],
-        neighbours: Neighbours,
+        dialer: Dialer,
         rebuild: Callable[[str], None],
         holds: Mapping[str, Hold],
     ) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._life = life
         self._clock = clock
         self._rebuild = rebuild
@@ -59,7 +59,7 @@ class Inlets:
         for copy, address in self._part.upstream[stream].items():
             follower = CopyFollower(
                 inlet,
-                self._neighbours.client(copy, address),
+                self._dialer.client(copy, address),
                 self._acknowledger(copy, address),
                 copy=copy,
                 reader=replica_reader(self._part.reader),
@@ -73,7 +73,7 @@ class Inlets:
     def _acknowledger(self, copy: str, address: str) -> Acknowledger:
         """Who tells this node what is held of all its copies."""
         if copy not in self._acknowledgers:
-            made = self._acknowledgers[copy] = Acknowledger(copy, self._neighbours.client(copy, address))
+            made = self._acknowledgers[copy] = Acknowledger(copy, self._dialer.client(copy, address))
             made.start()
         return self._acknowledgers[copy]
 

@@ -47,6 +47,9 @@ class Journals:
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return cuts(self._streams.find(stream)[1], after_seq, to_seq, at_most)
 
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        return self._streams.find(stream)[1].is_at_hand(after_seq, to_seq)
+
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         return read_range(self._streams.find(request.stream)[1], self._origins(request.stream), request)
 

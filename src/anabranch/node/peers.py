@@ -1,10 +1,7 @@
 """The other entry points of a node's sources: what is said to each of them, and what they say.
 
-One thread for each peer writes letters, one at a time: all that there is to say about all lanes, and the next when it
-is answered. So pushes that come while a letter is under way travel together in the next, and a peer that is slow or
-away holds up nobody who has a majority without it. A letter is written when there are news, which may wait a while for
-others (``core/asking.py``), and half a second after the last as a reminder while anything is owed to the peer or by it,
-which is also what finds one again that was away. Where all have everything, nothing is said.
+One thread for each peer writes letters, one at a time, so a peer that is slow or away holds up nobody who has a
+majority without it. When a letter is written, and what it says, is up to ``runtime/ingest/peer_line.py``.
 """
 
 from __future__ import annotations
@@ -15,17 +12,17 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from anabranch import limits
 from anabranch.core.roll_call import Roll
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable, NotLeading, StreamNotFound
-from anabranch.node.housekeeper import NEVER, Housekeeper
-from anabranch.node.neighbours import Neighbours
+from anabranch.node.dialer import Dialer
+from anabranch.node.housekeeper import Housekeeper
 from anabranch.node.shared_entry import SharedEntryPoint
 from anabranch.query.assigned import AssignedQuery
+from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.runtime.status import PeerStatus
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
-from anabranch.transport.letters import AboutLane, Greeting
-from anabranch.transport.retry import BACKOFF_S
+from anabranch.transport.letters import AboutLane
 
 STOP_S: Final = 2.0
 """How long a stop waits for the letter under way."""
@@ -36,9 +33,9 @@ _log: Final = logging.getLogger(__name__)
 class Peers:
     """The doors for other entry points, and the letters to them. ``entries`` are the sources that have peers."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._entries: dict[str, SharedEntryPoint] = {}
         self._writers: dict[str, _LetterWriter] = {}
 
@@ -49,7 +46,7 @@ class Peers:
         """To be called when the server listens: whoever answers, is also asked."""
         for peer, address in self._addresses().items():
             entries = {name: entry for name, entry in self._entries.items() if peer in self._part.peers.get(name, {})}
-            client = self._neighbours.client(peer, address)
+            client = self._dialer.client(peer, address)
             self._writers[peer] = _LetterWriter(self._part.host, peer, client, entries)
         for writer in list(self._writers.values()):
             writer.start()
@@ -134,10 +131,8 @@ class _LetterWriter:
         self._entries = entries
         self._housekeeper = Housekeeper()
         self._letter = self._housekeeper.add(self._write_or_wait)
+        self._line = PeerLine[bytes](peer, entries)
         self._failure: AnabranchError | None = None
-        self._tries = 0
-        self._reminded_s = float("-inf")
-        """When a letter last reminded the peer of all that it is owed."""
         self.broken: AnabranchError | None = None
         self._thread = threading.Thread(target=self._run, name=f"letters to {peer}", daemon=True)
 
@@ -180,19 +175,19 @@ class _LetterWriter:
         """Returns the seconds until the next reminder, or until an absent peer is looked for again."""
         try:
             begins = self._greet()
-            owes = self._write()
+            letter = [AboutLane(*about) for about in self._line.write(time.monotonic())]
+            answers = self._call.tell_lanes(self._name, letter) if letter else []
+            said = [(answer.source, answer.lane, answer.message) for answer in answers]
+            again_s = self._line.answered(said, time.monotonic(), begins=begins)
         except InvariantBroken:
             raise
         except AnabranchError as error:
             if not isinstance(error, NodeUnreachable | NotLeading) and self._failure is None:
                 _log.warning("Entry point %s cannot be reached: %s", self._peer, error)
-            self._failure, self._reminded_s = error, float("-inf")
-            self._tries += 1
-            return BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1) - 1]
-        self._failure, self._tries = None, 0
-        if begins or owes:
-            return max(0.0, self._reminded_s + limits.HEARTBEAT_S - time.monotonic())
-        return NEVER
+            self._failure = error
+            return self._line.failed()
+        self._failure = None
+        return again_s
 
     def _greet(self) -> bool:
         """Whether it had to: as long as an entry point has not begun, it says so again."""
@@ -204,22 +199,3 @@ class _LetterWriter:
                 greeting = Greeting(source=source, form=entry.form, name=self._name, met=says)
                 entry.answered(self._peer, self._client.greet(greeting))
         return begins
-
-    def _write(self) -> bool:
-        """Returns whether the peer is to be reminded of anything."""
-        now_s = time.monotonic()
-        reminder = now_s - self._reminded_s >= limits.HEARTBEAT_S
-        letter: list[AboutLane] = []
-        reminded = True
-        for source, entry in self._entries.items():
-            told, of_all = entry.letter(self._peer, reminder=reminder)
-            letter += [AboutLane(source=source, lane=lane, message=message) for lane, message in told]
-            reminded = reminded and of_all
-        if reminded:
-            self._reminded_s = now_s
-        answers = self._call.tell_lanes(self._name, letter) if letter else []
-        owes = False
-        for source, entry in self._entries.items():
-            said = [(answer.lane, answer.message) for answer in answers if answer.source == source]
-            owes = entry.answered_by(self._peer, said) or owes
-        return owes

@@ -11,16 +11,20 @@ from typing import Final
 
 import pyarrow as pa
 
+from anabranch import limits
+from anabranch.core.backoff import Backoff
 from anabranch.errors import AnabranchError, DiskFull, NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import lane_origin
 from anabranch.node.entry import EntryPoint
 from anabranch.query.boxes import Source
 from anabranch.transport.ports import EntryKind, Push, Registration
 from anabranch.transport.producer import stamped
-from anabranch.transport.retry import BACKOFF_S
 
 PRODUCER: Final = "feed"
 """Who a feed is in a lane that several may push to."""
+
+_NOT_TAKEN: Final = Backoff(waits_s=limits.PEER_BACKOFF_S)
+"""How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
 
 
 def producer_of(source: Source) -> str:
@@ -79,7 +83,7 @@ class Pushing:
             count=count,
             rows=rows,
         )
-        tries = 0
+        backoff = _NOT_TAKEN
         while not self._stopping.is_set():
             try:
                 if isinstance(self.waits_for, NodeUnreachable | NotLeading):  # another may have led the lane meanwhile
@@ -87,8 +91,8 @@ class Pushing:
                 self.entry.push(push)
             except _NOT_NOW as error:
                 self.waits_for = error
-                self._stopping.wait(_wait_s(tries))
-                tries += 1
+                backoff = backoff.failed()
+                self._stopping.wait(backoff.wait_s)
             else:
                 self.waits_for = None
                 self.next += count
@@ -96,21 +100,16 @@ class Pushing:
         return False
 
     def _register(self, patience_s: float | None) -> Registration:
-        began, tries = time.monotonic(), 0
+        began, backoff = time.monotonic(), _NOT_TAKEN
         while True:
             try:
                 registration = self.entry.register(self.producer)
             except _NOT_NOW as error:
                 self.waits_for = error
+                backoff = backoff.failed()
                 is_over = patience_s is not None and time.monotonic() - began >= patience_s
-                if is_over or self._stopping.wait(_wait_s(tries)):
+                if is_over or self._stopping.wait(backoff.wait_s):
                     raise
-                tries += 1
             else:
                 self.waits_for = None
                 return registration
-
-
-def _wait_s(tries: int) -> float:
-    """How long a feed waits before it offers rows again that were not taken: the entry point has waited already."""
-    return BACKOFF_S[min(tries, len(BACKOFF_S) - 2)]

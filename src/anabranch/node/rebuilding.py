@@ -19,12 +19,13 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
 from anabranch.core import rebuild
+from anabranch.core.backoff import RECONNECT
 from anabranch.engine.checkpoint import make_durable
 from anabranch.engine.checkpoint_copy import begin_lineage
 from anabranch.errors import AnabranchError, ConfigError, DiskFull, StateError
 from anabranch.model.names import replica_reader
+from anabranch.node.dialer import Dialer
 from anabranch.node.inlet import INLET_READER, stored_positions
-from anabranch.node.neighbours import Route
 from anabranch.node.stages import stage_reader
 from anabranch.node.state import QueryDirectory, describe_changes
 from anabranch.node.writing import forget_places
@@ -32,7 +33,6 @@ from anabranch.query.assigned import AssignedQuery
 from anabranch.storage.store import Store
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyReservation, SnapshotPiece
-from anabranch.transport.retry import BACKOFF_S
 
 _log: Final = logging.getLogger(__name__)
 
@@ -56,14 +56,14 @@ class Rebuilding:
         part: AssignedQuery,
         *,
         writers: Sequence[str],
-        route: Route,
+        dialer: Dialer,
         progress: Callable[[str], None],
         wait: Callable[[float], bool],
     ) -> None:
         self._directory = directory
         self._part = part
         self._writers = writers
-        self._route = route
+        self._dialer = dialer
         self._progress = progress
         self._wait = wait
         self._empty: set[str] = set()
@@ -87,7 +87,7 @@ class Rebuilding:
 
         StateError if all of them say that they have nothing: then there is nothing left to wait for.
         """
-        tries = 0
+        backoff = RECONNECT
         while not self._attempt():
             if self._empty == self._part.siblings.keys():
                 raise StateError(
@@ -97,9 +97,9 @@ class Rebuilding:
                 )
             why = f": {self._last_error}" if self._last_error else ""
             self._progress(f"waiting for a node to rebuild from{why}")
-            if self._wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)]):
+            backoff = backoff.failed()
+            if self._wait(backoff.wait_s):
                 return False
-            tries += 1
         return True
 
     # --- one try ---------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ class Rebuilding:
             return None
 
     def _client(self, node: str, address: str, timeout_s: float = _ASK_S) -> Client:
-        return Client(self._route(node, address), timeout_s=timeout_s, called=address).about(self._part.query)
+        return self._dialer.dial(node, address, timeout_s)
 
     def _ask(self, peer: str) -> rebuild.Event | None:
         with self._client(peer, self._part.siblings[peer]) as client:
@@ -156,11 +156,12 @@ class Rebuilding:
                 f"{self._part.called} cannot be rebuilt from {peer}: {'; '.join(changes)}.",
                 remedy="Deploy the same query, tables and version to all nodes.",
             )
-        if not any(position is not None and position.id for position in told.places.values()):
+        places = {(stream, copy): at for stream, copies in told.places.items() for copy, at in copies.items()}
+        if not any(position is not None and position.id for position in places.values()):
             self._empty.add(peer)
             return None
         self._progress(f"rebuilding from {peer}")
-        return rebuild.PeerTold(peer=peer, life=told.life, places=told.places)
+        return rebuild.PeerTold(peer=peer, life=told.life, places=places)
 
     def _reserve(self, place: rebuild.ReservePlace) -> rebuild.Event | None:
         stream, copy = place.input

@@ -10,14 +10,18 @@ One lock for all lanes of the source, as in any entry point; who waits for its p
 
 from __future__ import annotations
 
+import random
 import threading
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+import time
+from collections.abc import Callable, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import pyarrow as pa
 
 from anabranch import limits
+from anabranch.core.elections import Elections
 from anabranch.core.lane_messages import (
     Action,
     Answer,
@@ -34,21 +38,59 @@ from anabranch.core.lane_messages import (
 )
 from anabranch.core.lane_state import LaneState
 from anabranch.core.roll_call import Met, Roll
-from anabranch.core.shared_lane import LaneCopy
+from anabranch.core.shared_lane import LaneCopy, Message, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin
+from anabranch.model.punctuation import Punctuations
 from anabranch.node import kept_lane
 from anabranch.node.beginning import Beginnings
 from anabranch.node.decided import Decided
 from anabranch.node.entry import EntryPoint
-from anabranch.node.kept_lane import Copy
-from anabranch.node.lane_replica import Handled, LaneReplica, Message, Sharing
+from anabranch.node.kept_lane import Copy, Held, KeptLane
 from anabranch.query.boxes import Source
+from anabranch.runtime.ingest.lane_letters import LaneLetters
+from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
 from anabranch.runtime.status import SharedLaneStatus, SourceStatus
 from anabranch.storage import codec
 from anabranch.storage.store import Store
 
 _NOT_BEGUN: Final = SharedLaneStatus(state="beginning", leader=None, term=0, held=0, released=0, kept=0, peers={})
+
+
+Replica = LaneReplica[Held, bytes]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing:
+    """What an entry point must know to share lanes.
+
+    ``token`` is that of the state directory. ``fed`` says that the feed of the source runs here, and nowhere else: it
+    takes its lanes along, also an owned one. ``wake`` is called with a peer that is to be told something, and within
+    how many seconds; ``look`` with the seconds within which the lanes are to be looked after; ``renew`` with a stream
+    and times below which tuples will be missing in it; ``kept`` says which readers of a stream cannot go on then;
+    ``rebuild`` is called with the reason why this node cannot.
+    """
+
+    name: str
+    peers: tuple[str, ...]
+    token: str
+    fed: bool
+    wake: Callable[[str, float], None]
+    look: Callable[[float], None]
+    renew: Callable[[str, Punctuations], None]
+    kept: Callable[[str], Set[str]]
+    rebuild: Callable[[str], None]
+
+
+class _Clock:
+    """Time and chance of a lane: a clock that nobody sets, and a housekeeper that looks after the lanes."""
+
+    def __init__(self, look_within: Callable[[float], None]) -> None:
+        self.look_within = look_within
+        self.chance = random.random
+
+    def now_us(self) -> int:
+        return time.monotonic_ns() // 1_000
 
 
 class SharedEntryPoint(EntryPoint):
@@ -80,32 +122,39 @@ class SharedEntryPoint(EntryPoint):
         self.form: Final = _form(source, schema)
         self._sharing = sharing
         self._changed = threading.Condition(self._lock)
-        self._due: dict[str, set[str]] = {peer: set() for peer in sharing.peers}
-        """Per peer, the lanes of which it is to be told."""
-        self._replicas: dict[str, LaneReplica] = {}
+        self._letters = LaneLetters[Held, bytes](sharing.peers, wake=sharing.wake, room=limits.LETTER_BYTES)
+        self._replicas = self._letters.replicas
+        self._disks: dict[str, KeptLane] = {}
         self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
         if self._beginnings.has_begun:
             self._open_lanes()
 
     def _open_lanes(self) -> None:
-        self._replicas = {name: self._open_lane(name) for name in self.source.lanes}
+        self._replicas.update({name: self._open_lane(name) for name in self.source.lanes})
         for replica in self._replicas.values():
-            self._set_state(replica, replica.state_at(replica.copy.released))
+            self._set_state(replica, self._state_at(replica, replica.copy.released))
 
-    def _open_lane(self, name: str) -> LaneReplica:
-        def tell(peer: str, within_s: float) -> None:
-            self._due[peer].add(name)
-            self._sharing.wake(peer, within_s)
-
-        return LaneReplica(
+    def _open_lane(self, name: str) -> Replica:
+        sharing = self._sharing
+        disk = self._disks[name] = KeptLane(
             self.source.name,
             name,
             self.store,
-            self._sharing,
             clock=self._clock,
-            tell=tell,
-            kept_bytes=lambda: sum(replica.kept_bytes for replica in self._replicas.values()),
-            speaks_every_us=self._slots[name].lane.rules.speaks_every_us,
+            released=self._count_released,
+            renew=sharing.renew,
+            kept=sharing.kept,
+            rebuild=sharing.rebuild,
+        )
+        return LaneReplica(
+            name,
+            SharedLane(sharing.name, sharing.peers, disk.is_same),
+            Elections(self._slots[name].lane.rules.speaks_every_us),
+            disk,
+            _Clock(sharing.look),
+            tell=partial(self._letters.tell, name),
+            all_kept_bytes=lambda: sum([replica.kept_bytes for replica in self._replicas.values()]),
+            keeping=Keeping(entries=limits.LANE_KEPT_ENTRIES, all_bytes=limits.LANE_KEPT_BYTES),
         )
 
     def close(self) -> None:
@@ -159,7 +208,7 @@ class SharedEntryPoint(EntryPoint):
         return answer
 
     def _decide(
-        self, replica: LaneReplica, event: Event, rows: pa.RecordBatch | None
+        self, replica: Replica, event: Event, rows: pa.RecordBatch | None
     ) -> Answer | AnswerRegistration | None:
         """What the lane makes of the event is stored as its next entry, if there is anything to store."""
         slot = self._slots[replica.name]
@@ -175,7 +224,8 @@ class SharedEntryPoint(EntryPoint):
                 append = action
         begins_session = isinstance(event, ProducerRegistered) and event.session is None
         if append is not None or begins_session:
-            handled = replica.enter(self._decided(replica.name, state, append, rows))
+            decided = self._decided(replica.name, state, append, rows)
+            handled = replica.enter(Held(self._disks[replica.name], decided.to_bytes(), decided=decided))
             if handled.released:
                 self._follow_up(replica, handled)
         self._set_state(replica, state)
@@ -201,7 +251,7 @@ class SharedEntryPoint(EntryPoint):
             case _:
                 return Decided(state=state)
 
-    def _wait_lead(self, name: str, event: Event) -> LaneReplica:
+    def _wait_lead(self, name: str, event: Event) -> Replica:
         """The lane, when this entry point leads it, or has waited for it long enough.
 
         A producer that registers takes its lane along, and a feed any lane. Anybody else is sent to who leads; if
@@ -278,7 +328,7 @@ class SharedEntryPoint(EntryPoint):
     def _has_held_room(self) -> bool:
         return sum([replica.held_bytes for replica in self._replicas.values()]) < limits.LANE_HELD_BYTES
 
-    def _wait_released(self, replica: LaneReplica) -> None:
+    def _wait_released(self, replica: Replica) -> None:
         if replica.is_settled:
             return
         waiting = replica.wait_from_now()
@@ -327,40 +377,25 @@ class SharedEntryPoint(EntryPoint):
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
-    def letter(self, peer: str, *, reminder: bool) -> tuple[list[tuple[str, Message]], bool]:
+    def letter(self, peer: str, *, reminder: bool) -> tuple[list[tuple[str, Message[bytes]]], bool]:
         """What this peer is to be told now, lane by lane; with ``reminder`` also where there are no news. And whether
         it is reminded by that of all that it is owed."""
         with self._lock:
-            names, self._due[peer] = self._due[peer], set()
-            owed = {name for name, replica in self._replicas.items() if name not in names and replica.owes(peer)}
-            told: list[tuple[str, Message]] = []
-            room = limits.LETTER_BYTES
-            for name in sorted(names | owed if reminder else names):
-                if room <= 0:
-                    self._due[peer].add(name)
-                    continue
-                said = self._replicas[name].message(peer, room)
-                if said is not None:
-                    message, size = said
-                    told.append((name, message))
-                    room -= size
-            if self._due[peer]:
-                self._sharing.wake(peer, 0.0)
-            return told, reminder or not owed
+            return self._letters.letter(peer, reminder=reminder)
 
-    def answered_by(self, peer: str, answers: Sequence[tuple[str, Message]]) -> bool:
+    def answered_by(self, peer: str, answers: Sequence[tuple[str, Message[bytes]]]) -> bool:
         """What this peer said to a letter. Returns whether it is to be reminded of anything."""
         with self._lock:
             for name, message in answers:
                 self._heard(name, message)
-            return any(replica.owes(peer) for replica in self._replicas.values())
+            return self._letters.owes(peer)
 
-    def heard(self, name: str, message: Message) -> list[Message]:
+    def heard(self, name: str, message: Message[bytes]) -> Sequence[Message[bytes]]:
         """From a peer. What is answered is durable."""
         with self._lock:
             return self._heard(name, message)
 
-    def _heard(self, name: str, message: Message) -> list[Message]:
+    def _heard(self, name: str, message: Message[bytes]) -> Sequence[Message[bytes]]:
         replica = self._replicas.get(name)
         if replica is None:
             raise self._not_leading(name)
@@ -371,23 +406,24 @@ class SharedEntryPoint(EntryPoint):
     def _takes_entries(self) -> bool:
         return self._intake_stopped() is None and not self._is_full()
 
-    def _set_state(self, replica: LaneReplica, state: LaneState) -> None:
+    def _state_at(self, replica: Replica, place: int) -> LaneState:
+        return self._disks[replica.name].state_at(replica.copy, place)
+
+    def _set_state(self, replica: Replica, state: LaneState) -> None:
         self._slots[replica.name].state = state
         replica.closed = state.closed
 
-    def _follow_up(self, replica: LaneReplica, handled: Handled) -> None:
+    def _follow_up(self, replica: Replica, handled: Handled[bytes]) -> None:
         """Who begins to lead goes on from the last entry; who follows shows what is released."""
         slot = self._slots[replica.name]
         if handled.won:
-            state = replica.state_at(replica.copy.held)
+            state = self._state_at(replica, replica.copy.held)
             self._set_state(replica, slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))[0])
             self._sharing.look(0.0)
         elif handled.lost:
-            self._set_state(replica, replica.state_at(replica.copy.released))
+            self._set_state(replica, self._state_at(replica, replica.copy.released))
         elif handled.released and not replica.leads:
-            self._set_state(replica, handled.released[-1].state)
-        for decided in handled.released:
-            self._count_released(decided)
+            self._set_state(replica, self._disks[replica.name].shown)
         self._changed.notify_all()
 
     # --- looking in ------------------------------------------------------------------------------------------------

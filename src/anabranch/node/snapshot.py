@@ -60,11 +60,11 @@ class Snapshots:
         self._check_asker(asker)
         return PeerPlaces(life=self._directory.life, belongs_to=self._directory.belongs_to, places=self._places())
 
-    def _places(self) -> dict[tuple[str, str], Position | None]:
-        places: dict[tuple[str, str], Position | None] = {}
+    def _places(self) -> dict[str, dict[str, Position | None]]:
+        places: dict[str, dict[str, Position | None]] = {}
         for stream, copies in self._part.upstream.items():
             known = stored_positions(self._stores[self._directory.inlet_file(stream)], stream)
-            places |= {(stream, copy): known.get(copy) for copy in copies}
+            places[stream] = {copy: known.get(copy) for copy in copies}
         return places
 
     def snapshot(self, asker: str) -> tuple[str, Iterator[SnapshotPiece]]:

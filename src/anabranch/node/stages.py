@@ -81,6 +81,10 @@ class Inflow(Protocol):
         """Rows that are not in the journal yet, and whether there is anything for it."""
         ...
 
+    def rows_outside(self) -> list[pa.RecordBatch]:
+        """These rows, some of them perhaps twice."""
+        ...
+
     def take(self) -> None:
         """It is in the journal when this returns."""
         ...
@@ -437,7 +441,7 @@ class StageRunner:
                 self._news.wait(left_s)
             elif self._has_only_boundaries(waiting, now) and self._pass_on(read, asked_in):
                 self._pace = self._pace.passed(now)
-            elif self._has_few_rows(waiting, now) and self._wants_none(read) and self._pass_on(read, asked_in):
+            elif self._has_few_rows(waiting, now) and self._does_without(waiting, read, now, asked_in):
                 self._pace = self._pace.looked(now)
             else:
                 return waiting, now
@@ -454,9 +458,27 @@ class StageRunner:
         shows = waiting.is_much or waiting.results
         return self._is_choosy and not shows and self._pace.wait_s(replace(waiting, rows=0, boundaries=False), now) > 0
 
-    def _wants_none(self, read: dict[str, int]) -> bool:
-        """Whether the stage has no use for any row that no batch has read; then they do not count any more."""
+    def _does_without(self, waiting: Waiting, read: dict[str, int], now: float, asked_in: int) -> bool:
+        """Whether the stage has no use for any of a few rows. The boundaries behind them are passed on if it is time.
+        Otherwise rows that wait outside of the journals are only looked at: they cost no transaction."""
+        if not self._pace.may_pass(waiting, now):
+            return self._wants_none_outside() and self._wants_none(read)
         self._take_inflows()
+        if not (self._wants_none(read) and self._pass_on(read, asked_in)):
+            return False
+        self._pace = self._pace.passed(now)
+        return True
+
+    def _wants_none_outside(self) -> bool:
+        return not any(
+            selected(rows, self._selections.get(inflow.stream, ALL_ROWS)).num_rows
+            for inflow in self._inflows
+            for rows in inflow.rows_outside()
+        )
+
+    def _wants_none(self, read: dict[str, int]) -> bool:
+        """Whether the stage has no use for any row in its journals that no batch has read; then they do not count any
+        more."""
         ends = {name: log.end() for name, log in self._inputs.items()}
         unread = self._unread(ends, read)
         for name in unread:
@@ -534,6 +556,7 @@ class StageRunner:
         return Waiting(
             rows=count,
             kept=count > 0 and self._keeps(rows) and not self._shows_at(ends),
+            choosy=self._is_choosy,
             boundaries=news or unsaid,
             results=shows,
             upkeep=pending or unread or count > 0,
@@ -585,7 +608,8 @@ class StageRunner:
         if self._in_batch:
             return not self._ends_window(stream, promises)
         kept = self._keeps({stream: 1}) and not self._ends_window(stream, promises)
-        return self._pace.wait_s(Waiting(rows=1, kept=kept, boundaries=True), time.monotonic()) > 0
+        waiting = Waiting(rows=1, kept=kept, choosy=self._is_choosy, boundaries=True)
+        return self._pace.wait_s(waiting, time.monotonic()) > 0
 
     def _ends_window(self, stream: str, promises: Punctuations) -> bool:
         """Whether a journal with these promises would allow results that it does not allow yet."""
@@ -630,6 +654,7 @@ class StageRunner:
             inputs={name: StageInputStatus(lag_rows=rows) for name, rows in lag.items()},
             caught_up=self.reached(self.mark()),
             rows_out=self._rows_out,
+            late_rows=self._run.late_rows,
             held_ms=round(self._held_s * 1000),
             batches=self._run.batches,
             batch_ms=round(self._run.batch_ms, 1),

@@ -20,14 +20,14 @@ from typing import Final
 import pyarrow as pa
 
 from anabranch import limits
+from anabranch.core.backoff import RECONNECT
 from anabranch.errors import AnabranchError, StreamNotFound
 from anabranch.model.header import ORIGIN, STIME, TID
-from anabranch.node.neighbours import Neighbours
+from anabranch.node.dialer import Dialer
 from anabranch.runtime.status import DeterminantsStatus
 from anabranch.storage.log import Log
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyPiece, Determinants
-from anabranch.transport.retry import BACKOFF_S
 
 STOP_S: Final = 2.0
 """How long a stop waits for the message under way."""
@@ -37,10 +37,10 @@ class Synchronizing:
     """The logs of a node that others read; ``partners`` do the same as this node, at these addresses. Any thread may
     use it."""
 
-    def __init__(self, node: str, partners: Mapping[str, str], neighbours: Neighbours) -> None:
+    def __init__(self, node: str, partners: Mapping[str, str], dialer: Dialer) -> None:
         self._node = node
         self._partners = dict(partners)
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._news = threading.Condition()
         self._stopping = threading.Event()
         self._telling: dict[str, list[_Telling]] = {}
@@ -51,7 +51,7 @@ class Synchronizing:
     def open(self, log: Log) -> None:
         """From now on the partners are told the determinants of this log."""
         telling = self._telling[log.name] = [
-            _Telling(self._node, partner, self._neighbours.client(partner, address), log, self._news, self._stopping)
+            _Telling(self._node, partner, self._dialer.client(partner, address), log, self._news, self._stopping)
             for partner, address in self._partners.items()
         ]
         for each in telling:
@@ -139,16 +139,16 @@ class _Telling:
         return DeterminantsStatus(confirmed=self._confirmed, error=error, kept=kept)
 
     def _run(self) -> None:
-        seq, tries = self._log.first_seq() - 1, 0
+        seq, backoff = self._log.first_seq() - 1, RECONNECT
         while not self._stopping.is_set():
             if not self._log.wait_beyond(seq, limits.FOLLOW_WAIT_S):
                 continue
             try:
-                seq, tries = self._tell(seq), 0
+                seq, backoff = self._tell(seq), RECONNECT
             except AnabranchError as error:
                 self._note(self._confirmed, error)
-                self._stopping.wait(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
-                tries += 1
+                backoff = backoff.failed()
+                self._stopping.wait(backoff.wait_s)
 
     def _tell(self, seq: int) -> int:
         """What came after this segment. Returns the last segment that the partner has confirmed."""

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 
 from anabranch.connectors.static_tables import StaticTable, load_table
 from anabranch.errors import AnabranchError, ConfigError, StateError
-from anabranch.node.neighbours import Neighbours
+from anabranch.node.dialer import Dialer
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram, Lookup, Table
 from anabranch.query.graph import Stage, boxes_of
@@ -71,12 +71,12 @@ def differences(mine: Mapping[str, str], other: Mapping[str, Any]) -> list[str]:
 class Agreement:
     """Whether all nodes that read a table read the same. Any thread may use it."""
 
-    def __init__(self, part: AssignedQuery, tables: Mapping[str, StaticTable], neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, tables: Mapping[str, StaticTable], dialer: Dialer) -> None:
         self.failure: AnabranchError | None = None
         """Why this node may not go on."""
         self._part = part
         self._digests = digests(tables)
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._started = time.monotonic()
         self._waiting = dict(part.shares_tables) if tables else {}
         self._stopping = threading.Event()
@@ -99,7 +99,7 @@ class Agreement:
     def _ask(self, *, starting: bool) -> None:
         for node, address in list(self._waiting.items()):
             try:
-                queries = self._neighbours.client(node, address).status().queries
+                queries = self._dialer.client(node, address).status().queries
             except AnabranchError:
                 continue  # it is away, or starting: it asks this one then
             told = queries.get(self._part.query)

@@ -28,8 +28,8 @@ from anabranch.core.telling import DigestsHeard, Event, Range, Telling, TellingS
 from anabranch.errors import AnabranchError, InvariantBroken, NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
 from anabranch.model.times import format_time
+from anabranch.node.dialer import Dialer
 from anabranch.node.digesting import Alarms, header_of, row_numbers
-from anabranch.node.neighbours import Neighbours
 from anabranch.query.assigned import AssignedQuery
 from anabranch.runtime.status import AlarmStatus, ComparedStatus
 from anabranch.storage.codec import split, stored_schema
@@ -41,9 +41,9 @@ _log: Final = logging.getLogger(__name__)
 class ComparedOutputs:
     """The outputs of a node that others make, too, and no node reads. Any thread may use it."""
 
-    def __init__(self, part: AssignedQuery, neighbours: Neighbours) -> None:
+    def __init__(self, part: AssignedQuery, dialer: Dialer) -> None:
         self._part = part
-        self._neighbours = neighbours
+        self._dialer = dialer
         self._copies: dict[str, _OwnCopy] = {}
         self._stopping = threading.Event()
 
@@ -101,7 +101,7 @@ class ComparedOutputs:
         try:
             asked = copy.to_ask(other)
             if asked:
-                told = self._neighbours.client(other, address).digests(self._part.host, copy.stream, asked)
+                told = self._dialer.client(other, address).digests(self._part.host, copy.stream, asked)
                 copy.heard(other, told)
         except Exception as error:  # it is away, starting, or says nonsense: it is asked again in a second
             copy.failed(other, error)

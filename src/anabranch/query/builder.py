@@ -14,13 +14,12 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final, Literal, overload
 
 from anabranch.errors import ConfigError, Problem, QueryError
-from anabranch.model.times import parse_duration
-from anabranch.query import yaml_form
+from anabranch.query import arguments, yaml_form
+from anabranch.query.arguments import SQL_REMEDY, Duration, Durations, WriterLike
 from anabranch.query.boxes import (
     Aggregate,
     Arrow,
@@ -46,19 +45,13 @@ from anabranch.query.boxes import (
     WSort,
     XSection,
     kind_name,
-    table_rows,
 )
-from anabranch.query.connectors import Feed, Writer
+from anabranch.query.connectors import Feed
 from anabranch.query.graph import ports
-from anabranch.query.keys import UNREADABLE
 from anabranch.query.problems import candidates
 from anabranch.query.schema import parse_schema
-from anabranch.query.specs import feed_from, writer_from
 from anabranch.query.text import Draft, Mistakes, diagram_from_dict, diagram_to_dict, parameters
 from anabranch.query.validate import validate
-
-Duration = str | timedelta
-WriterLike = Writer | str
 
 
 class Query:
@@ -90,16 +83,16 @@ class Query:
 
         ``feed`` brings the rows (see ``ab.feeds``); without one, clients push them.
         """
-        durations = _Durations()
+        durations = Durations()
         source = Source(
             name=name,
-            schema=parse_schema(_text("schema", schema)),
-            time=time,
+            schema=parse_schema(arguments.text("schema", schema)),
+            time=arguments.maybe_text("time", time),
             disorder_us=durations.read("disorder", disorder) if disorder is not None else 0,
-            idle_us=durations.read("idle", idle) if idle is not None else None,
-            silence_us=durations.read("silence", silence) if silence is not None else None,
-            producers=(producers,) if isinstance(producers, str) else tuple(producers),
-            feed=feed_from(feed) if isinstance(feed, str) else feed,
+            idle_us=durations.maybe("idle", idle),
+            silence_us=durations.maybe("silence", silence),
+            producers=arguments.names("producers", producers),
+            feed=arguments.feed("feed", feed),
         )
         return self._add(source, name, durations)[0]
 
@@ -119,13 +112,13 @@ class Query:
         Its rows are those of a file (CSV with a header, or Parquet), what a database answers to ``sql``, or ``rows``.
         """
         return Table(
-            name=name,
-            schema=parse_schema(_text("schema", schema)),
-            key=_names(key),
-            file=file,
-            database=database,
-            sql=sql,
-            rows=None if rows is None else table_rows(rows),
+            name=arguments.text("name", name),
+            schema=parse_schema(arguments.text("schema", schema)),
+            key=arguments.names("key", key),
+            file=arguments.maybe_text("file", file),
+            database=arguments.maybe_text("database", database),
+            sql=arguments.maybe_text("sql", sql),
+            rows=arguments.rows("rows", rows),
         )
 
     def union(self, *streams: Stream, name: str | None = None) -> Stream:
@@ -134,11 +127,13 @@ class Query:
 
     def output(self, name: str, stream: Stream, *, to: WriterLike | Sequence[WriterLike] = ()) -> None:
         """Let readers subscribe to a stream under this name; ``to`` carries it elsewhere, too (see ``ab.writers``)."""
-        self._outputs.append(Output(name=name, input=self._arrow(stream), to=_writers(to)))
+        self._outputs.append(
+            Output(name=arguments.text("name", name), input=self._arrow(stream), to=arguments.writers("to", to))
+        )
 
     def feed(self, source: str, feed: Feed | str | None) -> None:
         """Let this feed bring the rows of a source, instead of the one that it has; None leaves it to clients."""
-        found = feed_from(feed) if isinstance(feed, str) else feed
+        found = arguments.feed("feed", feed)
         if not any(isinstance(box, Source) and box.name == source for box in self._boxes):
             names = [box.name for box in self._boxes if isinstance(box, Source)]
             raise ConfigError(f"There is no source {source!r}.", remedy=candidates(source, names))
@@ -153,7 +148,7 @@ class Query:
         if not any(each.name == output for each in self._outputs):
             names = [each.name for each in self._outputs]
             raise ConfigError(f"There is no output {output!r}.", remedy=candidates(output, names))
-        found = _writers(to)
+        found = arguments.writers("to", to)
         self._outputs = [dataclasses.replace(each, to=found) if each.name == output else each for each in self._outputs]
         self._mistakes.pop((output, "to"), None)
 
@@ -199,9 +194,9 @@ class Query:
         query._mistakes = dict(draft.mistakes)
         return query
 
-    def _add(self, box: Box, name: str | None, durations: _Durations | None = None) -> tuple[Stream, ...]:
+    def _add(self, box: Box, name: str | None, durations: Durations | None = None) -> tuple[Stream, ...]:
         """Put a box into the diagram, unless this very box is there already, and return its outputs."""
-        named = dataclasses.replace(box, name=derived_name(box) if name is None else name)
+        named = dataclasses.replace(box, name=derived_name(box) if name is None else arguments.text("name", name))
         if named not in self._boxes:
             self._boxes.append(named)
         for field, problem in durations.mistakes if durations is not None else ():
@@ -222,12 +217,12 @@ class Query:
 
     def _arrow(self, stream: Stream) -> Arrow:
         if not isinstance(stream, Stream):
-            raise QueryError(
-                self.name, [_misuse(f"{stream!r} is not a stream.", "Pass what a builder method returned.")]
+            raise arguments.misuse(
+                f"{stream!r} is not a stream.", "Pass what a builder method returned.", query=self.name
             )
         if stream.query is not self:
             message = f"{stream!r} belongs to the query {stream.query.name!r}."
-            raise QueryError(self.name, [_misuse(message, "Build all boxes from one Query.")])
+            raise arguments.misuse(message, "Build all boxes from one Query.", query=self.name)
         return stream.arrow
 
     def __repr__(self) -> str:
@@ -261,13 +256,17 @@ class Stream:
 
         Returns a Stream if there is one output, otherwise a tuple of them.
         """
-        texts = tuple(_text("predicate", predicate) for predicate in predicates)
-        streams = self.query._add(Filter(name="", input=self.arrow, predicates=texts, otherwise=otherwise), name)
+        texts = tuple(arguments.text("predicate", predicate, SQL_REMEDY) for predicate in predicates)
+        streams = self.query._add(
+            Filter(name="", input=self.arrow, predicates=texts, otherwise=arguments.flag("otherwise", otherwise)), name
+        )
         return streams[0] if len(streams) == 1 else streams
 
     def map(self, columns: str, *, name: str | None = None) -> Stream:
         """One tuple for each tuple, with the columns of a SQL select list."""
-        return self.query._add(Map(name="", input=self.arrow, columns=_text("columns", columns)), name)[0]
+        return self.query._add(
+            Map(name="", input=self.arrow, columns=arguments.text("columns", columns, SQL_REMEDY)), name
+        )[0]
 
     def python(
         self,
@@ -287,10 +286,10 @@ class Stream:
         python = Python(
             name="",
             input=self.arrow,
-            function=_text("function", function),
-            columns=parse_schema(_text("columns", columns)),
-            reads=_names(reads),
-            deterministic=_flag("deterministic", deterministic),
+            function=arguments.text("function", function),
+            columns=parse_schema(arguments.text("columns", columns)),
+            reads=arguments.names("reads", reads),
+            deterministic=arguments.flag("deterministic", deterministic),
         )
         return self.query._add(python, name)[0]
 
@@ -300,9 +299,14 @@ class Stream:
         Which ones these are follows from seed and identity alone: every run drops the same.
         """
         if isinstance(which, str):
-            drop = Drop(name="", input=self.arrow, predicate=which, seed=_whole("seed", seed))
+            drop = Drop(name="", input=self.arrow, predicate=which, seed=arguments.whole("seed", seed))
         else:
-            drop = Drop(name="", input=self.arrow, fraction=_fraction(which), seed=_whole("seed", seed))
+            drop = Drop(
+                name="",
+                input=self.arrow,
+                fraction=arguments.fraction("which", which),
+                seed=arguments.whole("seed", seed),
+            )
         return self.query._add(drop, name)[0]
 
     def union(self, *others: Stream, name: str | None = None) -> Stream:
@@ -357,21 +361,21 @@ class Stream:
         Floating-point sums and averages are exact to ``scale`` digits after the point; without it only those are that
         something decides by, to 9 digits.
         """
-        durations = _Durations()
-        window_us = None if window is None else durations.read("window", window)
-        size = None if rows is None else _whole("rows", rows)
+        durations = Durations()
+        window_us = durations.maybe("window", window)
+        size = arguments.maybe_whole("rows", rows)
         aggregate = Aggregate(
             name="",
             input=self.arrow,
-            columns=_text("columns", columns),
-            by=_names(by),
+            columns=arguments.text("columns", columns, SQL_REMEDY),
+            by=arguments.names("by", by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
             rows=size,
-            every_rows=size if every_rows is None else _whole("every_rows", every_rows),
-            timeout_us=None if timeout is None else durations.read("timeout", timeout),
-            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
-            scale=None if scale is None else _whole("scale", scale),
+            every_rows=size if every_rows is None else arguments.whole("every_rows", every_rows),
+            timeout_us=durations.maybe("timeout", timeout),
+            emit_rows=arguments.maybe_whole("emit_rows", emit_rows),
+            scale=arguments.maybe_whole("scale", scale),
         )
         return self.query._add(aggregate, name, durations)[0]
 
@@ -387,15 +391,15 @@ class Stream:
     ) -> Stream:
         """One tuple per group and session, which is over when ``gap`` has passed without a tuple of the group; with
         ``emit_rows`` one after every so many tuples of a session, too."""
-        durations = _Durations()
+        durations = Durations()
         session = Session(
             name="",
             input=self.arrow,
-            columns=_text("columns", columns),
-            by=_names(by),
+            columns=arguments.text("columns", columns, SQL_REMEDY),
+            by=arguments.names("by", by),
             gap_us=durations.read("gap", gap),
-            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
-            scale=None if scale is None else _whole("scale", scale),
+            emit_rows=arguments.maybe_whole("emit_rows", emit_rows),
+            scale=arguments.maybe_whole("scale", scale),
         )
         return self.query._add(session, name, durations)[0]
 
@@ -411,15 +415,15 @@ class Stream:
     ) -> Stream:
         """One tuple per run of tuples with equal columns ``by``: when one with other values comes, or ``timeout`` after
         the first of the run; with ``emit_rows`` one after every so many tuples of a run, too."""
-        durations = _Durations()
+        durations = Durations()
         tumble = Tumble(
             name="",
             input=self.arrow,
-            columns=_text("columns", columns),
-            by=_names(by),
-            timeout_us=None if timeout is None else durations.read("timeout", timeout),
-            emit_rows=None if emit_rows is None else _whole("emit_rows", emit_rows),
-            scale=None if scale is None else _whole("scale", scale),
+            columns=arguments.text("columns", columns, SQL_REMEDY),
+            by=arguments.names("by", by),
+            timeout_us=durations.maybe("timeout", timeout),
+            emit_rows=arguments.maybe_whole("emit_rows", emit_rows),
+            scale=arguments.maybe_whole("scale", scale),
         )
         return self.query._add(tumble, name, durations)[0]
 
@@ -439,17 +443,17 @@ class Stream:
 
         With ``every_rows``, only for every so many tuples of a group; with ``every``, at each multiple of it.
         """
-        durations = _Durations()
+        durations = Durations()
         slide = Slide(
             name="",
             input=self.arrow,
-            columns=_text("columns", columns),
-            by=_names(by),
-            rows=None if rows is None else _whole("rows", rows),
-            window_us=None if window is None else durations.read("window", window),
-            every_rows=None if every_rows is None else _whole("every_rows", every_rows),
-            every_us=None if every is None else durations.read("every", every),
-            scale=None if scale is None else _whole("scale", scale),
+            columns=arguments.text("columns", columns, SQL_REMEDY),
+            by=arguments.names("by", by),
+            rows=arguments.maybe_whole("rows", rows),
+            window_us=durations.maybe("window", window),
+            every_rows=arguments.maybe_whole("every_rows", every_rows),
+            every_us=durations.maybe("every", every),
+            scale=arguments.maybe_whole("scale", scale),
         )
         return self.query._add(slide, name, durations)[0]
 
@@ -468,28 +472,28 @@ class Stream:
 
         Groups without a new tuple have one, too, until their last tuple is more than ``expire`` old.
         """
-        durations = _Durations()
+        durations = Durations()
         window_us = durations.read("window", window)
         xsection = XSection(
             name="",
             input=self.arrow,
-            columns=_text("columns", columns),
-            by=_names(by),
+            columns=arguments.text("columns", columns, SQL_REMEDY),
+            by=arguments.names("by", by),
             window_us=window_us,
             every_us=window_us if every is None else durations.read("every", every),
             expire_us=window_us if expire is None else durations.read("expire", expire),
-            scale=None if scale is None else _whole("scale", scale),
+            scale=arguments.maybe_whole("scale", scale),
         )
         return self.query._add(xsection, name, durations)[0]
 
     def join(self, other: Stream, *, on: str, within: Duration, name: str | None = None) -> Stream:
         """One tuple per pair whose times differ by less than ``within`` and for which ``on`` holds."""
-        durations = _Durations()
+        durations = Durations()
         join = Join(
             name="",
             left=self.arrow,
             right=self.query._arrow(other),
-            on=_text("on", on),
+            on=arguments.text("on", on, SQL_REMEDY),
             within_us=durations.read("within", within),
         )
         return self.query._add(join, name, durations)[0]
@@ -508,14 +512,14 @@ class Stream:
 
         ``on`` is equalities between columns of both. A tuple without a partner is gone, or has NULL if ``outer``.
         """
-        durations = _Durations()
+        durations = Durations()
         latest = Latest(
             name="",
             left=self.arrow,
             right=self.query._arrow(other),
-            on=None if on is None else _text("on", on),
-            outer=_flag("outer", outer),
-            within_us=None if within is None else durations.read("within", within),
+            on=arguments.maybe_text("on", on, SQL_REMEDY),
+            outer=arguments.flag("outer", outer),
+            within_us=durations.maybe("within", within),
         )
         return self.query._add(latest, name, durations)[0]
 
@@ -525,10 +529,16 @@ class Stream:
         A tuple without such a row is gone, or has NULL in the table's columns if ``outer``.
         """
         if not isinstance(table, Table):
-            raise QueryError(
-                self.query.name, [_misuse(f"{table!r} is not a table.", "Pass what `Query.table` returned.")]
+            raise arguments.misuse(
+                f"table: {table!r} is not a table.", "Pass what `Query.table` returned.", query=self.query.name
             )
-        lookup = Lookup(name="", input=self.arrow, table=table, on=_text("on", on), outer=_flag("outer", outer))
+        lookup = Lookup(
+            name="",
+            input=self.arrow,
+            table=table,
+            on=arguments.text("on", on, SQL_REMEDY),
+            outer=arguments.flag("outer", outer),
+        )
         return self.query._add(lookup, name)[0]
 
     def resample(
@@ -543,29 +553,33 @@ class Stream:
     ) -> Stream:
         """Each tuple with what columns of the other stream are at its time: ``linear`` between the values before and
         after, the ``previous`` one, the ``nearest`` or the ``mean``, of tuples less than ``within`` away."""
-        durations = _Durations()
+        durations = Durations()
         resample = Resample(
             name="",
             left=self.arrow,
             right=self.query._arrow(other),
-            columns=_names(columns),
-            how=_text("how", how),
+            columns=arguments.names("columns", columns),
+            how=arguments.text("how", how),
             within_us=durations.read("within", within),
-            on=None if on is None else _text("on", on),
+            on=arguments.maybe_text("on", on, SQL_REMEDY),
         )
         return self.query._add(resample, name, durations)[0]
 
     def dedup(self, by: str | Sequence[str], *, horizon: Duration, name: str | None = None) -> Stream:
         """All tuples but those for which one with equal columns ``by`` passed less than ``horizon`` before."""
-        durations = _Durations()
-        dedup = Dedup(name="", input=self.arrow, by=_names(by), horizon_us=durations.read("horizon", horizon))
+        durations = Durations()
+        dedup = Dedup(
+            name="", input=self.arrow, by=arguments.names("by", by), horizon_us=durations.read("horizon", horizon)
+        )
         return self.query._add(dedup, name, durations)[0]
 
     def wsort(self, by: str | Sequence[str], *, timeout: Duration, name: str | None = None) -> tuple[Stream, Stream]:
         """Two streams: tuples in the order of columns ``by``, each ``timeout`` after its time at the latest; and those
         that came after one that sorts behind them had left."""
-        durations = _Durations()
-        wsort = WSort(name="", input=self.arrow, by=_names(by), timeout_us=durations.read("timeout", timeout))
+        durations = Durations()
+        wsort = WSort(
+            name="", input=self.arrow, by=arguments.names("by", by), timeout_us=durations.read("timeout", timeout)
+        )
         in_order, late = self.query._add(wsort, name, durations)
         return in_order, late
 
@@ -573,63 +587,7 @@ class Stream:
         return f"<stream {self.arrow} of {self.query.name!r}>"
 
 
-class _Durations:
-    """Reads the durations of one box; what is none is kept for later, when the box has its name."""
-
-    def __init__(self) -> None:
-        self.mistakes: Final[list[tuple[str, ConfigError]]] = []
-
-    def read(self, field: str, value: object) -> int:
-        if isinstance(value, timedelta):
-            return value // timedelta(microseconds=1)
-        try:
-            return parse_duration(value if isinstance(value, str) else repr(value))
-        except ConfigError as error:
-            self.mistakes.append((field, error))
-            return UNREADABLE
-
-
 def derived_name(box: Box) -> str:
     """The name of a box that was given none: its kind and a hash of all it is, the same in every process."""
     contents = json.dumps([kind_name(box), parameters(box)], sort_keys=True, separators=(",", ":"))
     return f"{kind_name(box)}_{hashlib.sha256(contents.encode()).hexdigest()[:8]}"
-
-
-def _writers(to: WriterLike | Sequence[WriterLike]) -> tuple[Writer, ...]:
-    many = [to] if isinstance(to, str) or not isinstance(to, Sequence) else to
-    found = (writer_from(each) if isinstance(each, str) else each for each in many)
-    return tuple(writer for writer in found if writer is not None)
-
-
-def _text(what: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise QueryError("", [_misuse(f"The {what} {value!r} is a {type(value).__name__}.", "Write SQL as text.")])
-    return value
-
-
-def _names(by: str | Sequence[str]) -> tuple[str, ...]:
-    return tuple(key.strip() for key in by.split(",") if key.strip()) if isinstance(by, str) else tuple(by)
-
-
-def _flag(what: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise QueryError("", [_misuse(f"{what}: {value!r} is a {type(value).__name__}.", "Write True or False.")])
-    return value
-
-
-def _whole(what: str, value: object) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        message = f"{what}: {value!r} is a {type(value).__name__}."
-        raise QueryError("", [_misuse(message, "Write a whole number.")])
-    return value
-
-
-def _fraction(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        message = f"{value!r} is a {type(value).__name__}."
-        raise QueryError("", [_misuse(message, "Write a fraction such as 0.1, or a predicate as text.")])
-    return float(value)
-
-
-def _misuse(message: str, remedy: str) -> Problem:
-    return Problem(code="wrong-type", box="", message=message, remedy=remedy)

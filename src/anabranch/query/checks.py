@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from anabranch.errors import ConfigError
+from anabranch.errors import ConfigError, with_article
 from anabranch.model.header import HEADER, RESERVED_PREFIX, STIME
 from anabranch.model.times import CLOSED_US, MS, format_duration
 from anabranch.query.boxes import Map, Schema, Summing
@@ -24,6 +24,7 @@ from anabranch.query.sql import (
     select_items,
 )
 
+CONDITION_REMEDY = "Write a condition, which is true or false: compare it with something."
 TYPE_REMEDY = f"Types are {', '.join(PLAIN_TYPES)} and decimal(p,s)."
 NAME_REMEDY = "Names begin with a letter and have letters, digits, _ and -, at most 64."
 COLUMN_REMEDY = "Columns begin with a letter and have letters, digits and _."
@@ -68,7 +69,7 @@ def check_condition(
         return
     type_ = infer(expression.tree, schema)
     if type_ not in (None, "boolean"):
-        report.add("not-boolean", box, field, f"{field}: `{sql}` is a {type_}.", "Write a condition.")
+        report.add("not-boolean", box, field, f"{field}: `{sql}` is {with_article(type_)}.", CONDITION_REMEDY)
 
 
 def parsed(box: str, field: str, sql: str, report: Report) -> tuple[Expression, ...]:
@@ -117,10 +118,10 @@ def check_column(
 
 
 def check_by(box: str, by: Sequence[str], schema: Schema | None, report: Report) -> None:
-    """The columns of a group: they are there, and none comes twice."""
+    """Columns to group or sort by: they are there, and none comes twice."""
     for key in by:
         check_column(box, "by", key, schema, report)
-    check_unique(box, "by", "group column", by, report)
+    check_unique(box, "by", "column", by, report, remedy="Name it once.")
 
 
 def check_made(
@@ -163,16 +164,16 @@ def check_type(box: str, field: str, column: str, type_: str, report: Report) ->
     else:
         meant = _WRITTEN_BY_OTHERS.get(type_.split("(")[0])
         remedy = f"Use {meant}." if meant else candidates(type_, (*PLAIN_TYPES, "decimal(p,s)"))
-        report.add("unsupported-type", box, field, f"Column {column!r} is a {type_!r}.", remedy)
+        report.add("unsupported-type", box, field, f"Column {column!r} has the type {type_!r}.", remedy)
 
 
-def check_unique(box: str, field: str, what: str, names: Iterable[str], report: Report) -> None:
+def check_unique(
+    box: str, field: str, what: str, names: Iterable[str], report: Report, *, remedy: str = "Rename one of them."
+) -> None:
     seen: set[str] = set()
     for name in names:
         if name.lower() in seen:
-            report.add(
-                "duplicate-name", box, field, f"{field}: the {what} {name!r} appears twice.", "Rename one of them."
-            )
+            report.add("duplicate-name", box, field, f"{field}: the {what} {name!r} appears twice.", remedy)
         seen.add(name.lower())
 
 
@@ -194,4 +195,6 @@ def check_window(box: str, field: str, us: int, report: Report) -> None:
         report.add("bad-window", box, field, message, "Shorten it.")
     elif us < MS or us % MS:
         message = f"{field}: {format_duration(us)} is not a positive number of whole milliseconds."
-        report.add("bad-window", box, field, message, "Spark keeps time in milliseconds: use 1ms or more.")
+        report.add(
+            "bad-window", box, field, message, "Spark keeps time in milliseconds: write 1ms or a multiple of it."
+        )

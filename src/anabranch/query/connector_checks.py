@@ -6,6 +6,7 @@ the format, is found out when the node starts.
 
 from __future__ import annotations
 
+from anabranch.errors import with_article
 from anabranch.query.boxes import Diagram, Output, Schema, Source
 from anabranch.query.connectors import (
     NEXMARK,
@@ -92,7 +93,7 @@ def _check_generator(source: Source, feed: GeneratorFeed, report: Report) -> Non
         elif source.time is not None and column.name.lower() == source.time.lower():
             wrong(f"{name!r} is the time column.", "Use start and every for it.")
         elif values.kind != "choice" and (column.type or "").partition("(")[0] not in _NUMBERS:
-            wrong(f"{values.kind} makes numbers, and {name!r} is a {column.type}.", "Use choice.")
+            wrong(f"{values.kind} makes numbers, and {name!r} is {with_article(column.type)}.", "Use choice.")
         else:
             _check_bounds(column.type or "", name, values, report, source)
 
@@ -107,7 +108,8 @@ def _check_nexmark(source: Source, feed: NexmarkFeed, report: Report) -> None:
             message = f"feed: the stream {feed.stream} has no column {column.name!r}."
             report.add("bad-connector", source.name, "feed", message, candidates(column.name, columns))
         elif column.type not in (None, columns[name]):
-            message = f"feed: {name!r} of the stream {feed.stream} is a {columns[name]}, not a {column.type}."
+            found, declared = with_article(columns[name]), with_article(column.type)
+            message = f"feed: {name!r} of the stream {feed.stream} is {found}, not {declared}."
             report.add("bad-connector", source.name, "feed", message, f"Declare it as {columns[name]}.")
 
 

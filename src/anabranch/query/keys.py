@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from anabranch.errors import ConfigError
+from anabranch.errors import ConfigError, with_article
 from anabranch.model.times import format_duration, parse_duration
 from anabranch.query.boxes import Arrow, Table, TableValue, table_rows
 from anabranch.query.connectors import Writer
@@ -40,7 +40,7 @@ class Form:
 
 def _expect(kind: type, value: object, remedy: str) -> Any:
     if not isinstance(value, kind):
-        raise Unreadable("wrong-type", f"{value!r} is a {type(value).__name__}.", remedy)
+        raise Unreadable("wrong-type", f"{value!r} is {with_article(type(value).__name__)}.", remedy)
     return value
 
 
@@ -60,7 +60,9 @@ def _read_whole(value: object) -> int:
 
 def _read_number(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable("wrong-type", f"{value!r} is a {type(value).__name__}.", "Write a number such as 0.1.")
+        raise Unreadable(
+            "wrong-type", f"{value!r} is {with_article(type(value).__name__)}.", "Write a number such as 0.1."
+        )
     return float(value)
 
 
@@ -81,13 +83,13 @@ def read_arrow(value: object) -> Arrow:
     return Arrow(match[1], int(match[2] or 0))
 
 
-def _list_of(read: Callable[[object], Any], *, split: bool = False) -> Callable[[object], tuple[Any, ...]]:
+def _list_of(read: Callable[[object], Any], remedy: str, *, split: bool = False) -> Callable[[object], tuple[Any, ...]]:
     """A list; where commas cannot be part of a value, also one text with commas; else also a single value."""
 
     def read_list(value: object) -> tuple[Any, ...]:
         if isinstance(value, str):
             value = [piece.strip() for piece in value.split(",") if piece.strip()] if split else [value]
-        return tuple(read(item) for item in _expect(list, value, "Write a list."))
+        return tuple(read(item) for item in _expect(list, value, remedy))
 
     return read_list
 
@@ -115,20 +117,26 @@ def _read_rows(value: object) -> tuple[tuple[TableValue, ...], ...]:
 
 
 TEXT: Final = Form(read=_read_text, write=str, empty="")
-TEXTS: Final = Form(read=_list_of(_read_text), write=list, empty=())
-NAMES: Final = Form(read=_list_of(_read_text, split=True), write=list, empty=())
+TEXTS: Final = Form(read=_list_of(_read_text, "Write SQL as text, or a list of such texts."), write=list, empty=())
+NAMES: Final = Form(
+    read=_list_of(_read_text, "Write names with commas between them, or a list.", split=True), write=list, empty=()
+)
 FLAG: Final = Form(read=_read_flag, write=bool, empty=False)
 WHOLE: Final = Form(read=_read_whole, write=int, empty=UNREADABLE)
 NUMBER: Final = Form(read=_read_number, write=float, empty=UNREADABLE)
 DURATION: Final = Form(read=_read_duration, write=format_duration, empty=UNREADABLE)
 ARROW: Final = Form(read=read_arrow, write=str, empty=Arrow(""))
-ARROWS: Final = Form(read=_list_of(read_arrow, split=True), write=lambda arrows: [str(a) for a in arrows], empty=())
+ARROWS: Final = Form(
+    read=_list_of(read_arrow, "Write names of boxes with commas between them, or a list.", split=True),
+    write=lambda arrows: [str(a) for a in arrows],
+    empty=(),
+)
 SCHEMA: Final = Form(read=lambda value: parse_schema(_read_text(value)), write=format_schema, empty=())
 FEED: Final = Form(read=_read_feed, write=feed_to_plain, empty=None)
 WRITERS: Final = Form(read=_read_writers, write=lambda writers: [writer_to_plain(w) for w in writers], empty=())
 ROWS: Final = Form(read=_read_rows, write=lambda rows: [list(row) for row in rows], empty=())
 TABLE: Final = Form(
-    read=lambda value: Table(name=_read_text(value), schema=(), key=()),
+    read=lambda value: Table(name=_expect(str, value, "Write the name of a table."), schema=(), key=()),
     write=lambda table: table.name,
     empty=Table(name="", schema=(), key=()),
 )

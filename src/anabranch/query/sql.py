@@ -210,9 +210,9 @@ def _tree(piece: str) -> exp.Expr:
     except ParseError as error:
         near = error.errors[0].get("highlight") if error.errors else None
         where = f" near `{near}`" if near else ""
-        raise ConfigError(f"`{piece}` cannot be read{where}.", remedy="Check the SQL.") from error
+        raise ConfigError(f"`{piece}` cannot be read{where}.", remedy="Complete or correct the SQL there.") from error
     except (SqlglotError, RecursionError) as error:
-        raise ConfigError(f"`{piece}` cannot be read.", remedy="Check the SQL.") from error
+        raise ConfigError(f"`{piece}` cannot be read.", remedy="Correct or simplify it.") from error
     select = statements[0]
     clauses = {key for key, value in select.args.items() if value} if isinstance(select, exp.Select) else set()
     if len(statements) != 1 or not isinstance(select, exp.Select) or clauses != {"expressions"}:

@@ -10,6 +10,7 @@ from pathlib import PurePath
 from typing import Final
 
 from anabranch import limits
+from anabranch.errors import with_article
 from anabranch.model.names import is_name
 from anabranch.query.boxes import Column, Diagram, Table
 from anabranch.query.checks import NAME_REMEDY, check_columns, check_type, check_unique
@@ -69,9 +70,9 @@ def _check_key(table: Table, report: Report) -> None:
             remedy = candidates(name, table.columns)
             report.add("unknown-column", table.name, "key", f"key: there is no column {name!r}.", remedy)
         elif column.type in ("float", "double"):
-            message = f"key: {column.name!r} is a {column.type}, whose values may be rounded."
+            message = f"key: {column.name!r} is {with_article(column.type)}, whose values may be rounded."
             report.add("bad-table", table.name, "key", message, "Declare it as decimal, or choose other columns.")
-    check_unique(table.name, "key", "column", table.key, report)
+    check_unique(table.name, "key", "column", table.key, report, remedy="Name it once.")
 
 
 def _check_place(table: Table, report: Report) -> None:
@@ -110,7 +111,7 @@ def _wrong_rows(table: Table) -> Iterator[tuple[str, str]]:
     for column in table.schema:
         if column.type not in _INLINE:
             yield (
-                f"{column.name!r} is a {column.type}, which cannot be written in a query.",
+                f"{column.name!r} is {with_article(column.type)}, which cannot be written in a query.",
                 "Put the rows into a file.",
             )
             return
@@ -122,7 +123,10 @@ def _wrong_rows(table: Table) -> Iterator[tuple[str, str]]:
             return
         for column, value in zip(table.schema, row, strict=True):
             if not _fits(column, value):
-                yield f"row {number}: {value!r} is not a {column.type}, as {column.name!r} is.", "Correct it."
+                yield (
+                    f"row {number}: {value!r} is not {with_article(column.type)}, as {column.name!r} is.",
+                    "Correct it.",
+                )
                 return
         key = tuple(row[place] for place in places)
         if None in key or key in seen:

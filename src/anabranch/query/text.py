@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, Final
 
-from anabranch.errors import Problem
+from anabranch.errors import Problem, with_article
 from anabranch.query import catalog
 from anabranch.query.boxes import Box, Diagram, Lookup, Output, Table, kind_name
 from anabranch.query.keys import ARROW, LIST, TABLE_KEYS, TEXT, WRITERS, Form, Key, Unreadable
@@ -205,7 +205,13 @@ class _Reader:
     def _mapping(self, box: str, place: str, value: object) -> dict[object, object]:
         if isinstance(value, dict):
             return value
-        self._note(box, "name", "wrong-type", f"{place}: {value!r} is a {type(value).__name__}.", "Write a mapping.")
+        self._note(
+            box,
+            "name",
+            "wrong-type",
+            f"{place}: {value!r} is {with_article(type(value).__name__)}.",
+            "Write a mapping.",
+        )
         return {}
 
     def _note(self, box: str, field: str, code: str, message: str, remedy: str) -> None:

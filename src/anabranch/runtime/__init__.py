@@ -1,4 +1,4 @@
-"""What a host is at, as values: the code here knows no thread, clock, socket, file or Spark.
+"""What nodes and the simulator run as one code, over ports: it knows no thread, clock, socket, file or Spark.
 
-``docs/architecture.md`` says what moves here from ``node``.
+``docs/architecture.md`` says what is here, and what moves here from ``node``.
 """

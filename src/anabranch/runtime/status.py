@@ -166,6 +166,8 @@ class StageStatus:
     """whether its outputs show all that its inputs hold"""
     rows_out: int
     """since the start"""
+    late_rows: int
+    """rows that came too late for its WSort, since the start"""
     held_ms: int
     """how long batches were held back because a log was full, or a link was emulated; since the start"""
     batches: int

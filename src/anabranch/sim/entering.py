@@ -1,31 +1,65 @@
-"""A simulated entry point: producers push to lanes that it shares with its peers, and what is released is its log."""
+"""A simulated entry point: producers push to lanes that it shares with its peers, and what is released is its log.
+
+What becomes of a lane is decided by the code that nodes run (``runtime/ingest``), over ports of a simulated process.
+What is said to a client, to a peer or to the checkers leaves when all that it rests on is durable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
-from anabranch.core import elections
+from anabranch import limits
 from anabranch.core import shared_lane as lanes
-from anabranch.core.asking import Asking
-from anabranch.core.elections import Standing
-from anabranch.core.shared_lane import LaneCopy, Leading
+from anabranch.runtime.ingest.lane_letters import LaneLetters
+from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
 from anabranch.sim import messages as say
+from anabranch.sim.chore import Chore
+from anabranch.sim.lane_disk import Copy, SimulatedLane, is_same
+from anabranch.sim.line import Line
 from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
 from anabranch.sim.slowest import Slowest
-from anabranch.sim.tape import Tape
-from anabranch.sim.world import MS
+from anabranch.sim.world import SECOND
 
-Copy = LaneCopy[say.Pushed]
-
-LOOK_US: Final = 500 * MS
-"""How often an entry point looks after its lanes, whatever happens."""
+Replica = LaneReplica[say.Pushed, say.Pushed]
 
 UNRELEASED: Final = 8
 """Entries of plain clients at most that wait for a majority; who says more is not answered."""
+
+ROOM: Final = 8
+"""Of a letter, in the size of entries: some letters are full."""
+
+UNLIMITED: Final = 1 << 60
+
+
+class _Clock:
+    """Time and chance of a simulated lane."""
+
+    def __init__(self, process: Process, look_within: Callable[[float], None]) -> None:
+        self._world = process.world
+        self.look_within = look_within
+        self.chance = process.world.random.random
+
+    def now_us(self) -> int:
+        return self._world.now_us
+
+
+class _Source:
+    """What a peer is told about the lanes of one source, and says."""
+
+    def __init__(self, letters: LaneLetters[say.Pushed, say.Pushed], entering: Entering) -> None:
+        self.letter = letters.letter
+        self._letters = letters
+        self._entering = entering
+
+    def answered_by(self, peer: str, answers: Sequence[tuple[str, lanes.Message[say.Pushed]]]) -> bool:
+        for origin, message in answers:
+            self._entering.heard(origin, message)
+        return self._letters.owes(peer)
 
 
 class Entering:
@@ -39,87 +73,200 @@ class Entering:
         self._on_hole = on_hole
         self._role = role
         self._protocol = protocol
-        self._shared = {origin: protocol.lane(process.name, role.peers) for origin in role.lanes}
         self._slowest = slowest
         self._owning = Owning(
             process,
             role,
             protocol,
-            lead=lambda origin: self._client_came(origin, takes_over=False),
+            copy=lambda origin: self._replicas[origin].copy,
+            lead=lambda origin: self._replicas[origin].client_came(takes_over=False),
             enter=self._enter,
         )
-        self.forget()
+        self._replicas: dict[str, Replica] = {}
+        self._lines: dict[str, Line] = {}
 
-    def forget(self) -> None:
-        """It leads nothing, and nobody pushes here."""
+    def begin(self) -> None:
+        """From what is on its disk: it leads nothing, and nobody pushes here."""
         self._owning.forget()
-        self._leading: dict[str, Leading | None] = dict.fromkeys(self._role.lanes)
-        self._asking = dict.fromkeys(self._role.lanes, Asking())
-        self._entered_us: dict[str, int] = {}
-        """Since when an entry of the lane waits for its release."""
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
-        self._elections = self._protocol.elections()
-        self._watches = {
-            origin: self._elections.begin(self._process.world.now_us, chance=self._process.world.random.random())
-            for origin in self._role.lanes
-        }
         self._held_back: set[str] = set()
         """The lanes whose next entry is beyond the horizon."""
+        self._look = Chore(self._process, self._look_after)
+        self._lines = {}
+        sources = sorted(set(self._role.lanes.values()))
+        letters = {
+            source: LaneLetters[say.Pushed, say.Pushed](self._role.peers, wake=self._wake, room=ROOM)
+            for source in sources
+        }
+        for origin, source in self._role.lanes.items():
+            letters[source].replicas[origin] = self._open(origin, source, letters[source])
+        self._replicas = {origin: letters[source].replicas[origin] for origin, source in self._role.lanes.items()}
+        correspondents = {source: _Source(letters[source], self) for source in sources}
+        if self._replicas:
+            self._lines = {peer: Line(self._process, peer, correspondents) for peer in self._role.peers}
+            self._look.within(0.0)
 
-    def heard(self, origin: str, message: lanes.Message[say.Pushed]) -> None:
-        """From a peer."""
-        self._about_lane(origin, message)
-        copy = self._process.memory.lanes[origin]
-        self._notice(origin, elections.said_by(message, copy, self._process.world.now_us))
+    def _open(self, origin: str, source: str, letters: LaneLetters[say.Pushed, say.Pushed]) -> Replica:
+        role, protocol, name = self._role, self._protocol, self._process.name
+        rules = role.owned.get(origin)
+        keeping = Keeping(
+            entries=role.lane_limit,
+            all_bytes=UNLIMITED,
+            trim_entries=1 if protocol.forgets_entries else UNLIMITED,
+            trim_bytes=UNLIMITED,
+            small_bytes=ROOM,
+        )
+        return LaneReplica(
+            origin,
+            protocol.lane(name, role.peers, is_same),
+            protocol.elections(None if rules is None else rules.speaks_every_us),
+            SimulatedLane(self._process, origin, source, on_hole=self._on_hole, tells_of_holes=protocol.tells_of_holes),
+            _Clock(self._process, self._look.within),
+            tell=partial(letters.tell, origin),
+            all_kept_bytes=lambda: 0,
+            keeping=keeping,
+        )
+
+    # --- peers -----------------------------------------------------------------------------------------------------
+
+    def _wake(self, peer: str, within_s: float) -> None:
+        if peer in self._lines:
+            self._lines[peer].wake(within_s)
+
+    def read(self, sender: str, letter: say.Letter) -> None:
+        """From a peer, which waits for the answer."""
+        self._lines[sender].try_again()
+        answers = [
+            (source, origin, answer)
+            for source, origin, message in letter.about
+            for answer in self.heard(origin, message)
+        ]
+        answered = say.LetterAnswered(letter.number, tuple(answers))
+        self._process.when_durable(lambda: self._process.send(sender, answered))
+
+    def answered(self, sender: str, answer: say.LetterAnswered) -> None:
+        self._lines[sender].answered(answer)
+
+    def lost(self, peer: str) -> None:
+        if peer in self._lines:
+            self._lines[peer].broken()
+
+    def heard(self, origin: str, message: lanes.Message[say.Pushed]) -> Sequence[lanes.Message[say.Pushed]]:
+        handled = self._replicas[origin].heard(message, has_room=lambda: not self._is_full(origin))
+        self._follow_up(origin, handled)
+        return handled.answers
+
+    def _look_after(self) -> float:
+        again_s = limits.LOOK_S
+        for origin, replica in self._replicas.items():
+            self._follow_up(origin, replica.show_news())
+            due_s = replica.look_after()
+            again_s = again_s if due_s is None else min(again_s, due_s)
+        return max(again_s, limits.SOONEST_S)
+
+    def _is_full(self, origin: str) -> bool:
+        return self._role.is_full(self._process.memory.tapes[self._role.lanes[origin]])
+
+    # --- what came of it -------------------------------------------------------------------------------------------
+
+    def _follow_up(self, origin: str, handled: Handled[say.Pushed]) -> None:
+        noted = [action for action in handled.actions if not isinstance(action, lanes.Tell)]
+        if noted:
+            self._process.when_durable(lambda: self._note(origin, noted))
+        if not self._owning.owns(origin):
+            self._answer_producer(origin, handled)
+        elif handled.won:
+            self._owning.begins(origin, self._replicas[origin].copy)
+        elif handled.lost or not self._replicas[origin].is_asking:
+            self._owning.ends(origin)
+        elif handled.released:
+            self._owning.released(origin)
+
+    def _note(self, origin: str, actions: Sequence[lanes.Action[say.Pushed]]) -> None:
+        """For those who watch."""
+        process = self._process
+        for action in actions:
+            match action:
+                case lanes.Lead():
+                    process.tell(f"leads {origin} in term {action.term}")
+                case lanes.StepDown():
+                    process.observer.stepped_down(process.name, origin, action.term)
+                case lanes.BeginAt():
+                    process.tell(f"goes on with {origin} after {action.place}: its peers have forgotten more")
+                case lanes.CountAgain():
+                    process.tell(f"counts again for {origin} in term {action.term}")
+                    process.observer.counts_again()
+
+    def _answer_producer(self, origin: str, handled: Handled[say.Pushed]) -> None:
+        if handled.won:
+            self._welcome(origin)
+        elif handled.lost:
+            producer = self._producers.pop(origin, None)
+            if producer is not None:
+                self._say(producer, say.Refused(origin=origin))
+        elif handled.released and origin in self._producers:
+            through = self._replicas[origin].copy.released
+            self._say(self._producers[origin], say.Accepted(origin=origin, through=through))
+
+    def _say(self, client: str, message: say.Accepted | say.Registered | say.Refused) -> None:
+        self._process.when_durable(lambda: self._process.send(client, message))
+
+    # --- what clients ask for --------------------------------------------------------------------------------------
 
     def registered(self, producer: str, origin: str) -> None:
-        if self._process.memory.lanes[origin].learns:
+        replica = self._replicas[origin]
+        if replica.copy.learns:
             self._process.send(producer, say.Refused(origin=origin))
             return
         self._producers[origin] = producer
-        leading = self._leading[origin]
-        if leading is not None and leading.elected:
+        if replica.leads:
             self._welcome(origin)
         else:
-            self._client_came(origin, takes_over=True)
+            replica.client_came(takes_over=True)
 
     def _welcome(self, origin: str) -> None:
         producer = self._producers.get(origin)
         if producer is not None:
-            copy = self._process.disk.lanes[origin]
-            self._process.send(producer, say.Accepted(origin=origin, through=copy.released))
-            self._process.send(producer, say.Registered(origin=origin, following=copy.held + 1))
+            copy = self._replicas[origin].copy
+            self._say(producer, say.Accepted(origin=origin, through=copy.released))
+            self._say(producer, say.Registered(origin=origin, following=copy.held + 1))
 
     def pushed(self, producer: str, push: say.Push) -> None:
-        leading, copy = self._leading[push.origin], self._process.memory.lanes[push.origin]
-        leads = leading is not None and leading.elected and self._producers.get(push.origin) == producer
+        replica = self._replicas[push.origin]
+        copy, leads = replica.copy, replica.leads and self._producers.get(push.origin) == producer
         if leads and self._waits_for_others(push, copy):
             self._process.send(producer, say.Held(origin=push.origin, following=copy.held + 1))
         elif not leads or push.place > copy.held + 1:
             self._process.send(producer, say.Refused(origin=push.origin))
-        elif push.place == copy.held + 1 and not self._role.is_full(
-            self._process.memory.tapes[self._role.lanes[push.origin]]
-        ):
+        elif push.place == copy.held + 1 and not self._is_full(push.origin):
             self._enter(push.origin, push.entry)
         elif push.place <= copy.released:
-            self._process.send(producer, say.Accepted(origin=push.origin, through=copy.released))
+            self._say(producer, say.Accepted(origin=push.origin, through=copy.released))
 
     def _enter(self, origin: str, entry: say.Pushed) -> None:
-        last = _last(self._process.memory.lanes[origin])
-        self._about_lane(origin, lanes.Entered(contents=(_after(last, entry),)))
+        replica = self._replicas[origin]
+        handled = replica.enter(_after(_last(replica.copy), entry))
+        place = replica.copy.held
+        self._process.later(round(replica.patience_s * SECOND), lambda: self._ask_all(replica, place))
+        if handled.released:
+            self._follow_up(origin, handled)
+
+    def _ask_all(self, replica: Replica, place: int) -> None:
+        """If the entry at this place was not released in time."""
+        if replica.leads and replica.copy.released < place:
+            replica.ask_all()
 
     def spoke(self, client: str, said: Said) -> None:
         """From a plain client, or from an operator."""
-        origin, copy = said.origin, self._process.memory.lanes[said.origin]
+        origin, replica = said.origin, self._replicas[said.origin]
+        copy = replica.copy
         if self._owning.leads(origin):
             if isinstance(said, say.Say) and self._holds_back(origin, said):
                 self._process.send(client, say.Held(origin=origin, following=said.first))
-            elif copy.held - copy.released < UNRELEASED and not self._role.is_full(
-                self._process.memory.tapes[self._role.lanes[origin]]
-            ):
+            elif copy.held - copy.released < UNRELEASED and not self._is_full(origin):
                 self._owning.heard(client, said)
-        elif not copy.learns and not isinstance(said, say.Say) and not self._leader_lives(origin):
+        elif not copy.learns and not isinstance(said, say.Say) and not replica.leader_lives():
             self._owning.ask_to_lead(client, said)
         else:
             self._process.send(client, say.Refused(origin=origin))
@@ -150,162 +297,6 @@ class Entering:
             self._may_enter(push.origin, promised_us, latest_us)
         return push.origin in self._held_back
 
-    def _about_lane(self, origin: str, event: lanes.Event[say.Pushed]) -> None:
-        """One transaction: the copy of the lane, and the log with what is released of it."""
-        before = self._process.memory.lanes[origin]
-        after, self._leading[origin], actions = self._shared[origin].handle(
-            before, self._leading[origin], event, led=self._leader_lives(origin)
-        )
-        after = self._forgetting(before, after)
-        if after is before and not actions:
-            return
-        actions = self._asked(origin, event, after, actions)
-        disk = self._process.memory.with_lane(origin, after)
-        if not actions and _same_but_for_what_is_kept(before, after):
-            self._process.memory = disk  # durable with the next transaction
-            return
-        source = self._role.lanes[origin]
-        if any(isinstance(action, lanes.BeginAt) for action in actions):
-            disk = disk.with_tape(self._left_out(disk.tapes[source], origin, after))
-        for entry in after.between(before.released, after.released):
-            raised = {origin: entry.promise_us} if entry.promise_us else {}
-            disk = disk.with_tape(disk.tapes[source].append(entry.tuples, raised))
-
-        def carry_out() -> None:
-            for action in actions:
-                match action:
-                    case lanes.Tell():
-                        if isinstance(action.message, lanes.VoteAsked) and not action.message.trial:
-                            takes_over = action.message.takes_over
-                            self._process.observer.campaigned(origin, action.message.term, takes_over=takes_over)
-                        self._process.send(action.peer, say.BetweenEntryPoints(origin=origin, message=action.message))
-                    case lanes.Lead():
-                        self._process.tell(f"leads {origin} in term {action.term}")
-                        self._welcome(origin)
-                    case lanes.StepDown():
-                        self._process.observer.stepped_down(self._process.name, origin, action.term)
-                        producer = self._producers.pop(origin, None)
-                        if producer is not None:
-                            self._process.send(producer, say.Refused(origin=origin))
-                    case lanes.Release() if self._owning.owns(origin):
-                        self._owning.released(origin)
-                    case lanes.Release():
-                        producer = self._producers.get(origin)
-                        if producer is not None:
-                            self._process.send(producer, say.Accepted(origin=origin, through=action.through))
-                    case lanes.BeginAt():
-                        self._process.tell(f"goes on with {origin} after {action.place}: its peers have forgotten more")
-                        self._process.observer.leaves_out()
-                        self._on_hole(source)
-                    case lanes.CountAgain():
-                        self._process.tell(f"counts again for {origin} in term {action.term}")
-                        self._process.observer.counts_again()
-
-        if self._shared[origin].must_store(event, actions):
-            self._process.transact(disk, carry_out)
-        else:
-            self._process.memory = disk  # durable with the next transaction
-            self._process.when_durable(carry_out)
-        if self._owning.owns(origin):
-            self._follow_lead(origin, after, actions)
-
-    # --- whom it asks first ----------------------------------------------------------------------------------------
-
-    def _asked(
-        self, origin: str, event: lanes.Event[say.Pushed], copy: Copy, actions: list[lanes.Action[say.Pushed]]
-    ) -> list[lanes.Action[say.Pushed]]:
-        """Without what need not be said to everybody at once. Who is not told now is reminded later."""
-        asking, leading = self._asking[origin], self._leading[origin]
-        if any(isinstance(action, lanes.Lead | lanes.StepDown) for action in actions):
-            self._asking[origin] = Asking()
-            self._entered_us.pop(origin, None)
-            return actions
-        if leading is None or not leading.elected:
-            return actions
-        now_us = self._process.world.now_us
-        if any(isinstance(action, lanes.Release) for action in actions) and origin in self._entered_us:
-            took_us, needed = now_us - self._entered_us.pop(origin), self._shared[origin].majority - 1
-            asking = self._asking[origin] = asking.released(copy.released, leading.stored, took_us, needed)
-        if not isinstance(event, lanes.Entered):
-            return actions
-        asking = self._asking[origin] = asking.entered()
-        self._entered_us.setdefault(origin, now_us)
-        self._process.later(asking.patience_us, lambda: self._ask_all(origin, copy.held))
-
-        def waits(action: lanes.Action[say.Pushed]) -> bool:
-            if not isinstance(action, lanes.Tell) or asking.asks(action.peer):
-                return False
-            return not asking.is_far_behind(copy.held - leading.stored[action.peer])
-
-        return [action for action in actions if not waits(action)]
-
-    def _ask_all(self, origin: str, place: int) -> None:
-        """If the entry at this place was not released in time."""
-        leading = self._leading[origin]
-        if leading is None or not leading.elected or self._process.memory.lanes[origin].released >= place:
-            return
-        self._asking[origin] = self._asking[origin].overdue()
-        for peer in self._role.peers:
-            self._about_lane(origin, lanes.PeerReachable(peer=peer))
-
-    def _follow_lead(self, origin: str, copy: Copy, actions: list[lanes.Action[say.Pushed]]) -> None:
-        """The numbering of an owned lane goes with the lead."""
-        if any(isinstance(action, lanes.Lead) for action in actions):
-            self._owning.begins(origin, copy)
-        elif self._leading[origin] is None:
-            self._owning.ends(origin)
-
-    def _forgetting(self, before: Copy, after: Copy) -> Copy:
-        """Without the entries that every entry point has released, and the oldest if there are too many. What is
-        released now is still to be read."""
-        if not self._protocol.forgets_entries:
-            return after
-        through = max(after.everywhere, after.held - self._role.lane_limit)
-        return after.trim(min(through, before.released))
-
-    def _left_out(self, tape: Tape, origin: str, copy: Copy) -> Tape:
-        """The log goes on behind a hole, of which all readers hear: what was in it they have from another copy."""
-        assert copy.base is not None
-        if not self._protocol.tells_of_holes:
-            return tape
-        incarnation = f"{self._process.memory.life}+{self._process.world.now_us}"
-        return tape.with_hole(incarnation, {origin: copy.base.top_us + 1}).append((), {origin: copy.base.promise_us})
-
-    # --- who leads -------------------------------------------------------------------------------------------------
-
-    def look_after(self) -> None:
-        """Peers are reminded of what they are owed, and a leader that is missed is replaced."""
-        for origin in self._role.lanes:
-            self._look(origin)
-            copy, leading = self._process.memory.lanes[origin], self._leading[origin]
-            for peer in self._role.peers:
-                if self._shared[origin].owes(copy, leading, peer):
-                    self._about_lane(origin, lanes.PeerReachable(peer=peer))
-
-    def _look(self, origin: str) -> None:
-        self._notice(origin, elections.Looked(self._process.world.now_us))
-
-    def _client_came(self, origin: str, *, takes_over: bool) -> None:
-        self._notice(origin, elections.ClientCame(self._process.world.now_us, takes_over))
-
-    def _notice(self, origin: str, event: elections.Event) -> None:
-        world = self._process.world
-        watch, asks = self._elections.handle(
-            self._watches[origin], self._standing(origin), event, chance=world.random.random()
-        )
-        self._watches[origin] = watch
-        if asks:
-            self._about_lane(origin, lanes.LeadWanted(takes_over=self._elections.takes_over(watch, world.now_us)))
-        due_us = self._elections.due_us(watch, self._standing(origin))
-        if due_us is not None and due_us - world.now_us < LOOK_US:
-            self._process.later(due_us - world.now_us, lambda: self._look(origin))
-
-    def _standing(self, origin: str) -> Standing:
-        return Standing.of(self._process.memory.lanes[origin], self._leading[origin])
-
-    def _leader_lives(self, origin: str) -> bool:
-        return self._elections.leader_lives(self._watches[origin], self._process.world.now_us)
-
 
 def _last(copy: Copy) -> say.Pushed | None:
     """What stands at the last place of a lane."""
@@ -316,12 +307,3 @@ def _after(last: say.Pushed | None, entry: say.Pushed) -> say.Pushed:
     """The entry, with the largest stream time up to it."""
     before_us = last.top_us if last is not None else 0
     return replace(entry, top_us=max([before_us, *(each.stime for each in entry.tuples)]))
-
-
-def _same_but_for_what_is_kept(before: Copy, after: Copy) -> bool:
-    """Whether nothing is lost if this is forgotten: how far all have released is heard again."""
-    one, other = (
-        (copy.term, copy.leader, copy.voted_for, copy.held, copy.released, copy.whole, copy.learns, copy.lives)
-        for copy in (before, after)
-    )
-    return one == other

@@ -31,6 +31,22 @@ class Pushed:
     sent: tuple[str, int] | None = None
     """Which plain client said it, and its own number of the first row."""
 
+    @property
+    def size(self) -> int:
+        """What stands for its bytes."""
+        return 1 + len(self.tuples)
+
+    def body(self) -> Pushed:
+        """As it is sent to a peer."""
+        return self
+
+    def leave_memory(self) -> None:
+        """A simulated disk is as near as memory."""
+
+    def without_rows(self) -> Pushed:
+        """What is left of it when nobody needs its rows any more."""
+        return Pushed(tuples=(), promise_us=self.promise_us, top_us=self.top_us, state=self.state, sent=self.sent)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Register:
@@ -142,11 +158,19 @@ class CloseLane:
     origin: str
 
 
-class BetweenEntryPoints(NamedTuple):
-    """What entry points say to each other about a lane."""
+class Letter(NamedTuple):
+    """What one entry point says to another about lanes: of each, its source, its name and a message. Letters to one
+    are numbered."""
 
-    origin: str
-    message: Any
+    number: int
+    about: tuple[tuple[str, str, Any], ...]
+
+
+class LetterAnswered(NamedTuple):
+    """What is answered to the letter of this number, durably."""
+
+    number: int
+    about: tuple[tuple[str, str, Any], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from anabranch.core import rebuild
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
-from anabranch.sim.entering import LOOK_US, Entering
+from anabranch.sim.entering import Entering
 from anabranch.sim.network import Network
 from anabranch.sim.observer import Observer
 from anabranch.sim.process import Process
@@ -56,15 +56,14 @@ class Node:
             self.process.disk = self.process.disk._replace(inlets=inlet_states)
         self.process.observer.began(self.name)
         self.process.begin()
-        for part in (self._reading, self._serving, self._slowest, self._entering, self._rebuilding):
+        for part in (self._reading, self._serving, self._slowest, self._rebuilding):
             part.forget()
+        self._entering.begin()
         self._working.begin()
         self.process.tell("starts")
         if self.role.upstream:
             self.process.every(RETRY_US, self._subscribe)
         self.process.every(TRIM_US, self._trim)
-        if self.role.lanes:
-            self.process.every(LOOK_US, self._entering.look_after)
         self._subscribe()
         self._work()
 
@@ -151,6 +150,7 @@ class Node:
         if self.process.up:
             self._reading.lost(peer)
             self._serving.lost(peer)
+            self._entering.lost(peer)
 
     def _handle(self, sender: str, message: Any) -> None:
         match message:
@@ -168,8 +168,10 @@ class Node:
             case say.Acknowledgement():
                 self._serving.acknowledged(sender, message)
                 self._slowest.told(sender, message)
-            case say.BetweenEntryPoints():
-                self._entering.heard(message.origin, message.message)
+            case say.Letter():
+                self._entering.read(sender, message)
+            case say.LetterAnswered():
+                self._entering.answered(sender, message)
             case say.Register():
                 self._entering.registered(sender, message.origin)
             case say.Push():

@@ -43,7 +43,7 @@ Reply = say.Welcome | say.Accepted
 
 
 class Owning:
-    """``lead`` asks for the lead of a lane, ``enter`` gives it its next entry."""
+    """``copy`` is what is held of a lane; ``lead`` asks for its lead, ``enter`` gives it its next entry."""
 
     def __init__(
         self,
@@ -51,11 +51,13 @@ class Owning:
         role: Role,
         protocol: Protocol,
         *,
+        copy: Callable[[str], LaneCopy[say.Pushed]],
         lead: Callable[[str], None],
         enter: Callable[[str, say.Pushed], None],
     ) -> None:
         self._process = process
         self._protocol = protocol
+        self._copy = copy
         self._lead = lead
         self._enter = enter
         self._lanes = {origin: Lane(origin, rules) for origin, rules in role.owned.items()}
@@ -172,17 +174,16 @@ class Owning:
     # --- answers ---------------------------------------------------------------------------------------------------
 
     def _reply(self, client: str, origin: str, reply: Reply) -> None:
-        place = self._process.memory.lanes[origin].held
-        self._waiting.setdefault(origin, []).append((place, client, reply))
+        self._waiting.setdefault(origin, []).append((self._copy(origin).held, client, reply))
         self.released(origin)
 
     def released(self, origin: str) -> None:
-        """Replies to everything that rests on what is released, durably."""
-        through = self._process.disk.lanes[origin].released
+        """Replies to everything that rests on what is released, when that is durable."""
+        through = self._copy(origin).released
         waiting = self._waiting.pop(origin, [])
         for place, client, reply in waiting:
             if place <= through:
-                self._process.send(client, reply)
+                self._process.when_durable(lambda client=client, reply=reply: self._process.send(client, reply))  # type: ignore[misc]
         left = [each for each in waiting if each[0] > through]
         if left:
             self._waiting[origin] = left

@@ -228,6 +228,11 @@ class Log:
             raise self._not_held(state, after_seq + 1)
         return self._segments(state, after_seq, to_seq)
 
+    def is_at_hand(self, after_seq: int, to_seq: int) -> bool:
+        """Whether ``read`` finds these segments, of which there is one at least, in memory: they are few and small."""
+        recent = self._published.recent(self.name)
+        return bool(recent) and recent[0].seq <= after_seq + 1 <= to_seq <= recent[-1].seq
+
     def wait_beyond(self, seq: int, timeout_s: float) -> bool:
         """Wait until there is a segment after ``seq``; False when the time is over, the store closed or someone was to
         look around without one."""

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 from weakref import WeakSet
 
 import pyarrow as pa
@@ -22,11 +22,12 @@ from anabranch import limits
 from anabranch.core.roll_call import Roll
 from anabranch.core.telling import Range, Told
 from anabranch.errors import ConfigError, check
-from anabranch.model.ids import NO_QUERY, QueryId, StreamId, query_of
+from anabranch.model.ids import NO_QUERY, QueryId, StreamId
 from anabranch.model.links import LinkFault
 from anabranch.model.position import Position
 from anabranch.runtime.status import HostStatus, from_plain
-from anabranch.transport import digests, failures, handover, letters, wire
+from anabranch.transport import calls, failures, letters, messages, wire
+from anabranch.transport.calls import Call, Nothing, PieceMark, PushSaid, SnapshotMark, Ticket
 from anabranch.transport.open_call import CONNECTION_ERRORS, OpenCall
 from anabranch.transport.ports import (
     CopyAcknowledgement,
@@ -45,15 +46,10 @@ from anabranch.transport.ports import (
     Registration,
     SnapshotPiece,
     StreamInfo,
-    StreamKind,
 )
 
 TIMEOUT_S: Final = 10.0
 """How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
-
-LETTER_S: Final = 2.5
-"""How long an entry point waits for the answer to a letter, and a second more for each MB in it: one that sleeps is to
-be found again soon after it woke up."""
 
 KEEPALIVE_MS: Final = 20_000
 """How long a connection with an open call may be silent before it is tested. Not shorter: a gRPC server cuts a client
@@ -84,6 +80,10 @@ _OPTIONS: Final = [
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
 ]
+
+
+Q = TypeVar("Q")
+A = TypeVar("A")
 
 
 class Client:
@@ -139,21 +139,20 @@ class Client:
 
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
-        return BatchStream(
-            self._client, wire.read_ticket(replace(request, stream=self._named(request.stream))), self._called
-        )
+        asked = Ticket(read=replace(request, stream=self._named(request.stream)))
+        return BatchStream(self._client, asked, self._called)
 
     def read_pieces(self, request: PieceRequest) -> PieceStream:
         """The stream as one of several copies."""
-        return PieceStream(
-            self._client, wire.piece_ticket(replace(request, stream=self._named(request.stream))), self._called
-        )
+        asked = Ticket(pieces=replace(request, stream=self._named(request.stream)))
+        return PieceStream(self._client, asked, self._called)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
-        self._act("acknowledge", {"stream": self._named(stream), "reader": reader, "position": str(position)})
+        asked = calls.Acknowledge(stream=self._named(stream), reader=reader, position=position)
+        self._call(calls.ACKNOWLEDGE, asked)
 
     def forget_reader(self, stream: str, reader: str) -> None:
-        self._act("forget-reader", {"stream": self._named(stream), "reader": reader})
+        self._call(calls.FORGET_READER, calls.ForgetReader(stream=self._named(stream), reader=reader))
 
     # --- sources ---------------------------------------------------------------------------------------------------
 
@@ -161,8 +160,8 @@ class Client:
         self, source: str, producer: str, session: int | None = None, *, within_s: float | None = None
     ) -> Registration:
         """A new session, or the old one, which then goes on at this node."""
-        body: wire.Message = {"source": self._named(source), "producer": producer, "session": session}
-        return wire.registration_of(self._act("register", body, within_s))
+        asked = calls.Register(source=self._named(source), producer=producer, session=session)
+        return self._call(calls.REGISTER, asked, within_s)
 
     def push(self, push: Push, *, within_s: float | None = None) -> PushAnswer:
         """Returns when the entries are durable. ``NodeUnreachable`` leaves open whether they are.
@@ -172,7 +171,7 @@ class Client:
         schema = push.rows.schema if push.rows is not None else pa.schema([])
         options = self._options(self.timeout_s + limits.PUSH_WAIT_S if within_s is None else within_s)
         descriptor = flight.FlightDescriptor.for_path(self._named(push.source))
-        return wire.answer_of(self._put(descriptor, schema, wire.push_metadata(push), push.rows, options))
+        return messages.decode(self._put(descriptor, schema, _said(push), push.rows, options), PushAnswer)
 
     def push_call(self, source: str) -> PushCall:
         """For a producer that pushes again and again."""
@@ -180,58 +179,60 @@ class Client:
         return PushCall(self._open(descriptor), self.timeout_s + limits.PUSH_WAIT_S)
 
     def close_lane(self, source: str, lane: str | None = None) -> None:
-        self._act("close-lane", {"source": self._named(source), "lane": lane})
+        self._call(calls.CLOSE_LANE, calls.CloseLane(source=self._named(source), lane=lane))
 
     # --- node ------------------------------------------------------------------------------------------------------
 
     def status(self, within_s: float | None = None) -> HostStatus:
-        return from_plain(self._act("status", {}, within_s))
+        answer = self._call(calls.STATUS, Nothing(), within_s)
+        return from_plain(answer)
 
     def fault_link(self, node: str, fault: LinkFault) -> None:
         """Hurts, or heals, what the node at this address has opened to another one."""
-        self._act("fault-link", {"node": node, **wire.link_fault_message(fault)})
+        self._call(calls.FAULT_LINK, calls.FaultLink.of(node, fault))
 
     def may_take(self, given: HandOver) -> bool:
         """Whether the host would take this query; False if it runs just that already."""
-        return self._act("may-take", handover.to_plain(given)).get("takes") is True
+        return self._call(calls.MAY_TAKE, given).takes
 
     def take(self, given: HandOver) -> None:
         """Gives a host a query to run."""
-        self._act("take", handover.to_plain(given))
+        self._call(calls.TAKE, given)
 
     # --- copies ----------------------------------------------------------------------------------------------------
 
     def read_copy(self, request: CopyRequest) -> CopyStream:
         """The copy of a stream that this node has, as a replica reads it."""
-        return CopyStream(
-            self._client, wire.copy_ticket(replace(request, stream=self._named(request.stream))), self._called
-        )
+        asked = Ticket(copy=replace(request, stream=self._named(request.stream)))
+        return CopyStream(self._client, asked, self._called)
 
     def acknowledge_copies(self, said: Sequence[CopyAcknowledgement]) -> None:
         """What a replica holds of several streams."""
-        named = [replace(each, stream=self._named(each.stream)) for each in said]
-        self._act("acknowledge-copies", wire.acknowledgements_message(named))
+        named = tuple(replace(each, stream=self._named(each.stream)) for each in said)
+        self._call(calls.ACKNOWLEDGE_COPIES, calls.AcknowledgeCopies(held=named))
 
     def reserve_copy(self, said: CopyReservation) -> None:
-        self._act("reserve-copy", wire.reservation_message(replace(said, stream=self._named(said.stream))))
+        self._call(calls.RESERVE_COPY, replace(said, stream=self._named(said.stream)))
 
     def keep_determinants(self, said: Determinants) -> None:
         """Returns when the partner has them."""
-        self._act("keep-determinants", wire.determinants_message(replace(said, stream=self._named(said.stream))))
+        self._call(calls.KEEP_DETERMINANTS, replace(said, stream=self._named(said.stream)))
 
-    def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> dict[str, Told]:
+    def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> Mapping[str, Told]:
         """What the copy of this node has in these ranges, by origin."""
-        return digests.answer_of(self._act("digests", digests.request_message(asker, self._named(stream), asked)))
+        question = calls.AskDigests(asker=asker, stream=self._named(stream), ranges=asked)
+        return self._call(calls.DIGESTS, question).told
 
     # --- peers -----------------------------------------------------------------------------------------------------
 
     def places(self, asker: str) -> PeerPlaces:
         """How far a host has read that does the same of the query."""
-        return wire.places_of(self._act("places", {"asker": asker, "query": self._query or NO_QUERY}))
+        return self._call(calls.PLACES, calls.AskPlaces(query=self._query or NO_QUERY, asker=asker))
 
     def snapshot(self, asker: str) -> SnapshotStream:
         """All of its state, as it is at one moment."""
-        return SnapshotStream(self._client, wire.snapshot_ticket(self._query or NO_QUERY, asker), self._called)
+        asked = Ticket(snapshot=calls.SnapshotRequest(query=self._query or NO_QUERY, asker=asker))
+        return SnapshotStream(self._client, asked, self._called)
 
     # --- lanes -----------------------------------------------------------------------------------------------------
 
@@ -239,9 +240,9 @@ class Client:
         """For letters to another entry point."""
         return PeerCall(self._open(flight.FlightDescriptor.for_command(letters.LETTERS)), self._query)
 
-    def greet(self, greeting: letters.Greeting) -> Roll:
-        named = replace(greeting, source=self._named(greeting.source))
-        return letters.roll_of(self._act("greet", letters.greeting_message(named), LETTER_S))
+    def greet(self, greeting: calls.Greeting) -> Roll:
+        asked = replace(greeting, source=self._named(greeting.source))
+        return self._call(calls.GREET, asked, limits.LETTER_S).roll
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
@@ -252,7 +253,7 @@ class Client:
         said: bytes,
         rows: pa.RecordBatch | None,
         options: flight.FlightCallOptions,
-    ) -> wire.Message:
+    ) -> bytes:
         """One message with its rows, and the one answer to it."""
         with self._errors():
             writer, reader = self._client.do_put(descriptor, schema, options)
@@ -267,13 +268,14 @@ class Client:
             finally:
                 writer.close()  # raises what the node refused
         check(answer is not None, f"The node at {self._called} neither accepted nor refused a push.")
-        return wire.decode(answer.to_pybytes())
+        return answer.to_pybytes()  # type: ignore[no-any-return]
 
-    def _act(self, name: str, body: wire.Message, within_s: float | None = None) -> wire.Message:
+    def _call(self, call: Call[Q, A], asked: Q, within_s: float | None = None) -> A:
+        action = flight.Action(call.name, messages.encode(asked))
         with self._errors():
-            results = list(self._client.do_action(flight.Action(name, wire.encode(body)), self._options(within_s)))
-        check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {name}.")
-        return wire.decode(results[0].body.to_pybytes())
+            results = list(self._client.do_action(action, self._options(within_s)))
+        check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {call.name}.")
+        return messages.decode(results[0].body.to_pybytes(), call.answered)
 
     def _open(self, descriptor: flight.FlightDescriptor) -> OpenCall:
         call = OpenCall(self._client, descriptor, self._called)
@@ -300,8 +302,8 @@ class PushCall:
 
     def push(self, push: Push, *, within_s: float | None = None) -> PushAnswer:
         """As ``Client.push``."""
-        answer = self._call.ask(wire.push_metadata(push), push.rows, self._timeout_s if within_s is None else within_s)
-        return wire.answer_of(wire.decode(answer))
+        answer = self._call.ask(_said(push), push.rows, self._timeout_s if within_s is None else within_s)
+        return messages.decode(answer, PushAnswer)
 
     def close(self) -> None:
         self._call.close()
@@ -319,7 +321,7 @@ class PeerCall:
         before = self._before
         said = [letters.AboutLane(before + each.source, each.lane, each.message) for each in messages]
         letter = letters.letter(sender, said)
-        answered = letters.answers_of(wire.decode(self._call.ask(letter, None, LETTER_S + len(letter) / 1_000_000)))
+        answered = letters.answers_of(self._call.ask(letter, None, limits.LETTER_S + len(letter) / 1_000_000))
         return [letters.AboutLane(each.source.removeprefix(before), each.lane, each.message) for each in answered]
 
     def close(self) -> None:
@@ -329,11 +331,11 @@ class PeerCall:
 class _Reading:
     """One read that is going on. A blocked one does not hear Ctrl-C; a node that has died is found out by keepalive."""
 
-    def __init__(self, client: flight.FlightClient, ticket: bytes, address: str) -> None:
+    def __init__(self, client: flight.FlightClient, asked: Ticket, address: str) -> None:
         self._address: Final = address
         self._closed: Final = threading.Event()
         try:
-            self._reader: Final = client.do_get(flight.Ticket(ticket))
+            self._reader: Final = client.do_get(flight.Ticket(messages.encode(asked)))
             self.schema: Final[pa.Schema] = self._reader.schema
         except CONNECTION_ERRORS as error:
             raise failures.from_flight(error, address) from error
@@ -384,9 +386,8 @@ class _Pieces(_Reading):
 
     def __next__(self) -> CopyPiece:
         chunk = self._next()
-        message = wire.decode(chunk.app_metadata.to_pybytes())
-        first_id, promises = wire.number(message, "first"), wire.times(message, "promises")
-        return CopyPiece(first_id=first_id, rows=chunk.data, promises=promises)
+        mark = messages.decode(chunk.app_metadata.to_pybytes(), PieceMark)
+        return CopyPiece(first_id=mark.first, rows=chunk.data, promises=mark.promises)
 
     def __enter__(self) -> Self:
         return self
@@ -428,13 +429,12 @@ class SnapshotStream(_Reading):
                 chunk = self._next()
             except StopIteration:
                 raise failures.unreachable(self._address, "it ended before its state had come") from None
-            message = wire.decode(chunk.app_metadata.to_pybytes())
-            if "files" in message:
-                check(wire.number(message, "files") == files, f"The snapshot of {self._address} lacks files.")
+            mark = messages.decode(chunk.app_metadata.to_pybytes(), SnapshotMark)
+            if mark.files is not None:
+                check(mark.files == files, f"The snapshot of {self._address} lacks files.")
                 return
-            digest = wire.optional_text(message, "digest")
-            files += digest is not None
-            yield SnapshotPiece(path=wire.text(message, "path"), bytes=chunk.data.column(0)[0].as_py(), digest=digest)
+            files += mark.digest is not None
+            yield SnapshotPiece(path=mark.path, bytes=chunk.data.column(0)[0].as_py(), digest=mark.digest)
 
     def __enter__(self) -> SnapshotStream:
         return self
@@ -453,16 +453,17 @@ def _checked(address: str) -> str:
 
 
 def _stream_info(info: flight.FlightInfo) -> StreamInfo:
-    message = wire.decode(info.app_metadata)
-    kind: StreamKind = wire.text(message, "kind")  # type: ignore[assignment]
-    query, name = query_of(info.descriptor.path[0].decode())
-    return StreamInfo(
-        name=name,
-        query=query or NO_QUERY,
-        kind=kind,
-        schema=info.schema.remove_metadata(),
-        incarnation=wire.text(message, "incarnation"),
-        first_id=wire.number(message, "first"),
-        last_id=wire.number(message, "last"),
-        origins=tuple(wire.texts(message, "origins")),
+    return messages.decode(info.app_metadata, StreamInfo)
+
+
+def _said(push: Push) -> bytes:
+    return messages.encode(
+        PushSaid(
+            kind=push.kind,
+            producer=push.producer,
+            session=push.session,
+            first=push.first,
+            count=push.count,
+            time_us=push.time_us,
+        )
     )

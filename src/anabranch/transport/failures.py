@@ -7,8 +7,9 @@ our client raises the same class again. gRPC allows about 8 KB of such trailers,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, cast
+from typing import Final
 
 import pyarrow.flight as flight
 
@@ -22,7 +23,7 @@ from anabranch.errors import (
     PushRefused,
     QueryError,
 )
-from anabranch.transport import wire
+from anabranch.transport import messages
 
 SENTENCE_BYTES: Final = 500  # gRPC percent-encodes it: up to three times as long in the trailer
 TEXT_BYTES: Final = 2_000  # base64 makes four of three; two such texts and the sentence stay below 8 KB
@@ -42,26 +43,41 @@ def _cut(value: str, size: int) -> str:
     return value if len(data) <= size else data[: size - 3].decode(errors="ignore") + "..."
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """An error as it travels."""
+
+    code: str
+    message: str
+    remedy: str
+    row: int | None = None
+    """Which row was refused, if one was."""
+    query: str = ""
+    problems: tuple[Problem, ...] = ()
+    """What is wrong with the query, if that is it."""
+
+
 def to_flight(error: AnabranchError) -> flight.FlightError:
     """The Flight error that carries this one."""
-    detail: wire.Message = {
-        "code": error.code,
-        "message": _cut(error.message, TEXT_BYTES),
-        "remedy": _cut(error.remedy, TEXT_BYTES // 2),
-    }
-    if isinstance(error, PushRefused):
-        detail["row"] = error.row
-    if isinstance(error, QueryError):
-        detail |= {"query": error.query, "message": "", "problems": _fitting(error.problems)}
+    wrong = error if isinstance(error, QueryError) else None
+    failure = Failure(
+        code=error.code,
+        message="" if wrong else _cut(error.message, TEXT_BYTES),
+        remedy=_cut(error.remedy, TEXT_BYTES // 2),
+        row=error.row if isinstance(error, PushRefused) else None,
+        query=wrong.query if wrong else "",
+        problems=_fitting(wrong.problems) if wrong else (),
+    )
     cls = flight.FlightUnavailableError if isinstance(error, NodeUnreachable) else flight.FlightServerError
-    return cls(_cut(str(error), SENTENCE_BYTES), extra_info=wire.encode(detail))
+    return cls(_cut(str(error), SENTENCE_BYTES), extra_info=messages.encode(failure))
 
 
-def _fitting(problems: Sequence[Problem]) -> list[list[str]]:
+def _fitting(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     """As many problems as a trailer holds."""
-    texts = [[problem.code, problem.box, problem.message, problem.remedy] for problem in problems]
-    sizes = accumulate(len("".join(parts).encode()) for parts in texts)
-    return [parts for parts, size in zip(texts, sizes, strict=True) if size <= TEXT_BYTES]
+    sizes = accumulate(
+        len(f"{problem.code}{problem.box}{problem.message}{problem.remedy}".encode()) for problem in problems
+    )
+    return tuple(problem for problem, size in zip(problems, sizes, strict=True) if size <= TEXT_BYTES)
 
 
 def from_flight(error: Exception, address: str) -> AnabranchError:
@@ -69,7 +85,7 @@ def from_flight(error: Exception, address: str) -> AnabranchError:
     extra = getattr(error, "extra_info", None)
     if extra:
         try:
-            return _from_detail(wire.decode(extra))
+            return _error(messages.decode(extra, Failure))
         except ConfigError as refused:  # it does not even complain in our version
             return ConfigError(f"The node at {address}: {refused.message}", remedy=refused.remedy)
     reason = str(error).partition(" gRPC client debug context")[0].strip().rstrip(".")
@@ -114,16 +130,13 @@ def cannot_listen(host: str, port: int, reason: str) -> ConfigError:
     )
 
 
-def _from_detail(detail: wire.Message) -> AnabranchError:
-    cls = _BY_CODE.get(wire.text(detail, "code"), AnabranchError)
-    message, remedy = wire.text(detail, "message"), wire.text(detail, "remedy")
+def _error(failure: Failure) -> AnabranchError:
+    cls = _BY_CODE.get(failure.code, AnabranchError)
     if issubclass(cls, PushRefused):
-        return cls(message, row=wire.optional_number(detail, "row"), remedy=remedy)
+        return cls(failure.message, row=failure.row, remedy=failure.remedy)
     if issubclass(cls, QueryError):
-        parts = cast(list[list[str]], detail.get("problems", []))
-        problems = [Problem(code=code, box=box, message=what, remedy=fix) for code, box, what, fix in parts]
-        return cls(wire.text(detail, "query"), problems)
-    return cls(message, remedy=remedy)
+        return cls(failure.query, failure.problems)
+    return cls(failure.message, remedy=failure.remedy)
 
 
 def internal(error: Exception) -> InvariantBroken:

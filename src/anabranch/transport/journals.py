@@ -3,13 +3,16 @@
 A frame is a letter, a length and a body. A client first shows what this start of the node gave to Spark, its token, and
 by which release of the connector (``jvm/``) it speaks. Then it asks, one question at a time, in JSON:
 
-    latest   how far the next batch may read; held while there is no news    → NUMBERS (one segment)
+    latest   how far the next batch may read; held while there is no news    → NUMBERS (the cuts), what ``read``
+             gives of it if that is little and at hand, or END
     ranges   how a batch is divided among tasks                              → NUMBERS (the cuts)
     read     the rows of a range                                             → SCHEMA, ROWS …, CONTROL, END
     log      here is what a batch made: SCHEMA, ROWS …, END                  → WAIT …, END when it is durable
 
-Any answer may end with REFUSED and a sentence, also in the middle of a range. Everything is bounded: connections,
-bytes of a question and of a batch, and every wait. What a client sends can end its own connection, and nothing else.
+So an ordinary small batch asks twice: ``latest``, for each scan, and ``log``. A batch that runs again after a failure
+knows where it ends, and asks for ``ranges`` and ``read``. Any answer may end with REFUSED and a sentence, also in the
+middle of a range. Everything is bounded: connections, bytes of a question and of a batch, and every wait. What a client
+sends can end its own connection, and nothing else.
 Must not know what a journal or a log is: the node behind ``JournalPorts`` does.
 """
 
@@ -24,7 +27,7 @@ import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import pyarrow as pa
@@ -32,7 +35,7 @@ import pyarrow as pa
 from anabranch import failpoints, limits
 from anabranch.errors import AnabranchError, ConfigError
 from anabranch.model.selection import ALL_ROWS, Selection, from_text
-from anabranch.transport import failures, wire
+from anabranch.transport import failures, plain
 from anabranch.transport.failures import cannot_listen
 
 _log: Final = logging.getLogger(__name__)
@@ -121,6 +124,10 @@ class JournalPorts(Protocol):
 
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         """Where to cut the segments in ``(after_seq, to_seq]`` for tasks, with both ends."""
+        ...
+
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        """Whether the segments in ``(after_seq, to_seq]`` are few and small, and in memory."""
         ...
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
@@ -224,8 +231,8 @@ class JournalServer:
         if hello is None:
             return False
         try:
-            message = wire.decode(hello, VERSION)
-            self._check(wire.text(message, "token"), wire.text(message, "release"))
+            message = plain.decode(hello, VERSION)
+            self._check(plain.text(message, "token"), plain.text(message, "release"))
         except AnabranchError as error:
             frames.refuse(error)
             return False
@@ -242,7 +249,7 @@ class JournalServer:
 
     def _answer(self, question: bytes, frames: _Frames) -> None:
         try:
-            self._answer_to(wire.decode(question, VERSION), frames)
+            self._answer_to(plain.decode(question, VERSION), frames)
             frames.flush()
         except _Gone:
             raise
@@ -252,35 +259,45 @@ class JournalServer:
             _log.exception("a request from Spark failed")
             frames.refuse(failures.internal(error))
 
-    def _answer_to(self, message: wire.Message, frames: _Frames) -> None:
-        ask = wire.text(message, "ask")
+    def _answer_to(self, message: plain.Message, frames: _Frames) -> None:
+        ask = plain.text(message, "ask")
         if ask == "log":
             self._log(message, frames)
             return
-        stream = wire.text(message, "stream")
+        stream = plain.text(message, "stream")
         match ask:
             case "latest":
-                stage, scan = wire.text(message, "stage"), _count(message, "scan")
-                after, max_rows = _count(message, "after"), _count(message, "max_rows")
-                frames.numbers([self._ports.latest(stream, stage, scan, after, max_rows)])
+                self._send_latest(stream, message, frames)
             case "ranges":
                 after, to, at_most = (_count(message, key) for key in ("after", "to", "at_most"))
                 frames.numbers(self._ports.ranges(stream, after, to, at_most))
             case "read":
-                self._send_range(_request(stream, message), frames)
+                self._send_range(_request(stream, message, _count(message, "to")), frames)
             case other:
                 raise ConfigError(
                     f"Spark sent an unknown request: {other[:40]!r}.",
                     remedy="It can send latest, ranges, read and log.",
                 )
 
-    def _log(self, message: wire.Message, frames: _Frames) -> None:
+    def _send_latest(self, stream: str, message: plain.Message, frames: _Frames) -> None:
+        stage, scan = plain.text(message, "stage"), _count(message, "scan")
+        after, max_rows = _count(message, "after"), _count(message, "max_rows")
+        at_most, asked = _count(message, "at_most"), _request(stream, message, after)
+        to = self._ports.latest(stream, stage, scan, after, max_rows)
+        cuts = self._ports.ranges(stream, after, to, at_most)
+        frames.numbers(cuts)
+        if len(cuts) == 2 and self._ports.is_at_hand(stream, after, to):
+            self._send_range(replace(asked, to_seq=to), frames)
+        else:
+            frames.add(END, b"")
+
+    def _log(self, message: plain.Message, frames: _Frames) -> None:
         """Takes all of the batch before anything is said: what is refused is no longer on its way then."""
         table = _table(frames)
         batch = MadeBatch(
-            stage=wire.text(message, "stage"),
+            stage=plain.text(message, "stage"),
             life=_count(message, "life"),
-            query=wire.text(message, "query"),
+            query=plain.text(message, "query"),
             batch_id=_count(message, "batch"),
             dropped=_count(message, "dropped"),
             took_s=_count(message, "took_us") / 1_000_000,
@@ -440,19 +457,19 @@ def _rows(body: bytearray, schema: pa.Schema) -> pa.RecordBatch:
     return rows
 
 
-def _request(stream: str, message: wire.Message) -> JournalRequest:
+def _request(stream: str, message: plain.Message, to_seq: int) -> JournalRequest:
     return JournalRequest(
         stream=stream,
         after_seq=_count(message, "after"),
-        to_seq=_count(message, "to"),
-        columns=wire.texts(message, "columns"),
-        rows=_selection(wire.text(message, "rows")),
+        to_seq=to_seq,
+        columns=plain.texts(message, "columns"),
+        rows=_selection(plain.text(message, "rows")),
     )
 
 
-def _count(message: wire.Message, key: str) -> int:
+def _count(message: plain.Message, key: str) -> int:
     """A number that SQLite can hold, also after another was added."""
-    number = wire.number(message, key)
+    number = plain.number(message, key)
     if not 0 <= number < 1 << 60:
         raise ConfigError(f"A request from Spark has {number} as {key!r}.", remedy="Only Spark sends this request.")
     return number

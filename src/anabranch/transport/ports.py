@@ -16,6 +16,7 @@ from typing import Any, Literal, Protocol
 
 import pyarrow as pa
 
+from anabranch.core.telling import Range, Told
 from anabranch.model.assignment import QueryAssignment
 from anabranch.model.ids import NO_QUERY, QueryId, StreamId
 from anabranch.model.links import LinkFault
@@ -170,7 +171,7 @@ class PeerPlaces:
     life: str
     belongs_to: Mapping[str, Any]
     """Whose state it has: format, query and part."""
-    places: Mapping[tuple[str, str], Position | None]
+    places: Mapping[str, Mapping[str, Position | None]]
     """By stream and copy; None for a copy that it has never heard of."""
 
 
@@ -240,7 +241,7 @@ class HandOver:
     """What a host is given to run: its assignment of a query, and the query itself as plain data."""
 
     assignment: QueryAssignment
-    diagram: Mapping[str, object]
+    query: Mapping[str, Any]
 
 
 class NodePorts(Protocol):
@@ -327,6 +328,14 @@ class DeterminantPorts(Protocol):
 
     def keep_determinants(self, said: Determinants) -> None:
         """Returns when they are kept."""
+        ...
+
+
+class DigestPorts(Protocol):
+    """What a node offers to the others that make the same outputs."""
+
+    def digests(self, asker: str, stream: str, asked: Mapping[str, Range]) -> Mapping[str, Told]:
+        """What its own copy has in these ranges, by origin; ``NodeUnreachable`` while it is starting."""
         ...
 
 

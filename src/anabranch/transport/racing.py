@@ -21,6 +21,7 @@ from typing import Final, Self
 
 import pyarrow as pa
 
+from anabranch.core.backoff import RECONNECT
 from anabranch.core.identities import Header
 from anabranch.core.inlet import (
     AppendToJournal,
@@ -40,7 +41,7 @@ from anabranch.runtime.status import CopyStatus
 from anabranch.transport import wire
 from anabranch.transport.client import Client, PieceStream
 from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest, Start
-from anabranch.transport.retry import BACKOFF_S, DEADLINE_S
+from anabranch.transport.retry import DEADLINE_S
 from anabranch.transport.tuples import STORED_HEADER, boundaries, insertions
 
 BEGIN_WAIT_S: Final = 1.0
@@ -431,7 +432,7 @@ class _Copy:
     # --- its thread ------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        tries = 0
+        backoff = RECONNECT
         while not self._owner.is_closed:
             before = self._heard
             try:
@@ -448,8 +449,8 @@ class _Copy:
             while self.has_ended and not self._owner.is_closed:  # nothing comes any more, but it can be told
                 self._tell()
                 self._owner.wait_closed(ACKNOWLEDGE_S)
-            tries = 0 if self._heard > before else tries + 1
-            self._owner.wait_closed(BACKOFF_S[min(tries, len(BACKOFF_S) - 1)])
+            backoff = (RECONNECT if self._heard > before else backoff).failed()
+            self._owner.wait_closed(backoff.wait_s)
 
     def _read(self) -> None:
         request = self._owner.request(self.name)

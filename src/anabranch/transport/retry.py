@@ -9,13 +9,11 @@ import threading
 import time
 from typing import Final
 
+from anabranch.core.backoff import RECONNECT
 from anabranch.errors import AnabranchError
 
 DEADLINE_S: Final = 60.0
 """How long a node may be away: a restart with its Spark takes some ten seconds."""
-
-BACKOFF_S: Final = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-"""Waits between tries; the last one repeats."""
 
 
 class Retry:
@@ -25,17 +23,17 @@ class Retry:
         self._deadline_s: Final = deadline_s
         self._stopped: Final = stopped or threading.Event()
         self._since: float | None = None
-        self._tries = 0
+        self._backoff = RECONNECT
 
     def succeeded(self) -> None:
-        self._since, self._tries = None, 0
+        self._since, self._backoff = None, RECONNECT
 
     def wait_after(self, error: AnabranchError) -> None:
         """Wait before the next try, or raise ``error`` if there is no time left for one."""
         now = time.monotonic()
         self._since = now if self._since is None else self._since
-        wait_s = BACKOFF_S[min(self._tries, len(BACKOFF_S) - 1)]
-        if now + wait_s > self._since + self._deadline_s:
+        backoff = self._backoff.failed()
+        if now + backoff.wait_s > self._since + self._deadline_s:
             raise error
-        self._tries += 1
-        self._stopped.wait(wait_s)
+        self._backoff = backoff
+        self._stopped.wait(backoff.wait_s)

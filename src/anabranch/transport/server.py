@@ -18,23 +18,25 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.flight as flight
 
 from anabranch import limits
 from anabranch.errors import AnabranchError, ConfigError, NodeUnreachable, PushRefused, StreamNotFound
-from anabranch.model.ids import QueryId
 from anabranch.runtime.status import to_plain
-from anabranch.transport import digests, failures, handover, letters, rows, wire
+from anabranch.transport import calls, failures, letters, messages, rows, wire
+from anabranch.transport.calls import Call, Nothing, PieceMark, PushSaid
 from anabranch.transport.ports import (
     AssignmentPorts,
     CopyPiece,
     CopyPorts,
     DeterminantPorts,
+    DigestPorts,
     NodePorts,
     PeerPorts,
+    Push,
     PushAnswer,
     ReadRequest,
     SnapshotPiece,
@@ -49,7 +51,12 @@ STOP_GRACE_S: Final = 2 * limits.FOLLOW_WAIT_S
 SEND_BYTES: Final = limits.MESSAGE_BYTES // 4 * 3
 """Bytes of one batch that is sent: a message with room for its frame, and more than any row that was let in."""
 
-Action = Callable[[wire.Message], wire.Message]
+Action = Callable[[bytes], bytes]
+"""From what is asked to what is answered."""
+
+Q = TypeVar("Q")
+A = TypeVar("A")
+
 Sent: TypeAlias = pa.RecordBatch | tuple[pa.RecordBatch, bytes]
 """A batch, and what is said beside it."""
 
@@ -68,7 +75,7 @@ class FlightServer:
         peers: PeerPorts | None = None,
         lanes: letters.LanePorts | None = None,
         determinants: DeterminantPorts | None = None,
-        outputs: digests.DigestPorts | None = None,
+        outputs: DigestPorts | None = None,
     ) -> None:
         self._copies: Final = copies
         _check_free(host, port)
@@ -175,7 +182,7 @@ class _Service(flight.FlightServerBase):
         peers: PeerPorts | None,
         lanes: letters.LanePorts | None,
         determinants: DeterminantPorts | None,
-        outputs: digests.DigestPorts | None,
+        outputs: DigestPorts | None,
         calls: _Calls,
         location: flight.Location,
     ) -> None:
@@ -188,25 +195,8 @@ class _Service(flight.FlightServerBase):
         self._determinants: Final = determinants
         self._outputs: Final = outputs
         self._calls: Final = calls
-        self._actions: Final[dict[str, tuple[str, Action]]] = {
-            "register": ("A session and the next number for {source, producer}.", self._register),
-            "acknowledge": ("{reader} of {stream} needs nothing up to {position}.", self._acknowledge),
-            "forget-reader": ("{stream} keeps nothing more for {reader}.", self._forget_reader),
-            "close-lane": ("Close {lane} of {source}, or its only lane.", self._close_lane),
-            "acknowledge-copies": ("{held}: of each {stream}, {reader} has {position}.", self._acknowledge_copies),
-            "fault-link": ("Cut, delay, slow or heal the link to {node}, if faults are allowed.", self._fault_link),
-            "may-take": ("Whether this host would take the {query}, by this {assignment}.", self._may_take),
-            "take": ("Run the {query}, by this {assignment}.", self._take),
-            "keep-determinants": (
-                "Keep which tuples {stream} of {sender} has from {first} on.",
-                self._keep_determinants,
-            ),
-            "digests": ("What {stream} has in {ranges}, for {asker}, who has a copy of it, too.", self._digests),
-            "reserve-copy": ("Keep {position} of {stream} for {reader}, which is rebuilt.", self._reserve_copy),
-            "places": ("How far this node has read its inputs, for a peer that is rebuilt.", self._places),
-            "greet": ("The entry point {name} of {source} begins {life} with the directory {token}.", self._greet),
-            "status": ("Everything worth showing about this node.", lambda _: to_plain(self._ports.status())),
-        }
+        self._actions: Final[dict[str, tuple[str, Action]]] = {}
+        self._offer_calls()
 
     # --- reading ---------------------------------------------------------------------------------------------------
 
@@ -237,21 +227,21 @@ class _Service(flight.FlightServerBase):
     def _open(self, ticket: bytes, cancelled: Callable[[], bool]) -> tuple[pa.Schema, Iterator[Sent]]:
         """What a ticket asks for. One that is no JSON is the name of a stream: all of it, without following."""
         if not ticket.startswith(b"{"):
-            request = ReadRequest(stream=ticket.decode(errors="replace"))
+            asked = calls.Ticket(read=ReadRequest(stream=ticket.decode(errors="replace")))
         else:
-            message = wire.decode(ticket)
-            if "copy" in message:
-                answer, pieces = self._serving().read_copy(wire.copy_request(message), cancelled)
-                return wire.copy_schema(answer), _with_places(pieces)
-            if "snapshot" in message:
-                query = QueryId(wire.text(message, "query"))
-                life, files = self._peer().snapshot(query, wire.text(message, "snapshot"))
-                return wire.snapshot_schema(life), _with_end(files)
-            if "pieces" in message:
-                started, pieces = self._ports.read_pieces(wire.piece_request(message), cancelled)
-                return wire.piece_schema(started), _with_places(pieces)
-            request = wire.read_request(message)
-        return _marked(self._stream(request.stream)), _small_enough(self._ports.read(request, cancelled))
+            asked = messages.decode(ticket, calls.Ticket)
+        if asked.copy is not None:
+            answer, pieces = self._serving().read_copy(asked.copy, cancelled)
+            return wire.copy_schema(answer), _with_places(pieces)
+        if asked.snapshot is not None:
+            life, files = self._peer().snapshot(asked.snapshot.query, asked.snapshot.asker)
+            return wire.snapshot_schema(life), _with_end(files)
+        if asked.pieces is not None:
+            started, pieces = self._ports.read_pieces(asked.pieces, cancelled)
+            return wire.piece_schema(started), _with_places(pieces)
+        if asked.read is None:
+            raise ConfigError("A ticket says nothing to read.", remedy="Use the Anabranch client.")
+        return _marked(self._stream(asked.read.stream)), _small_enough(self._ports.read(asked.read, cancelled))
 
     def _send(self, batches: Iterator[Sent], cancelled: Callable[[], bool], over: threading.Event) -> Iterator[Sent]:
         with _errors(), self._calls.counted():
@@ -282,7 +272,7 @@ class _Service(flight.FlightServerBase):
             for chunk in reader:
                 self._calls.check_running()
                 answer = self._push(_text(info), schema, chunk)
-                writer.write(pa.py_buffer(wire.encode(wire.answer_message(answer))))
+                writer.write(pa.py_buffer(messages.encode(answer)))
 
     def do_exchange(
         self,
@@ -297,20 +287,20 @@ class _Service(flight.FlightServerBase):
             answer = self._answering(descriptor)
             for chunk in reader:
                 with self._calls.counted():
-                    writer.write_metadata(pa.py_buffer(wire.encode(answer(chunk))))
+                    writer.write_metadata(pa.py_buffer(answer(chunk)))
                 if one_of_too_many:
                     return
 
-    def _answering(self, descriptor: flight.FlightDescriptor) -> Callable[[flight.FlightStreamChunk], wire.Message]:
+    def _answering(self, descriptor: flight.FlightDescriptor) -> Callable[[flight.FlightStreamChunk], bytes]:
         """What answers each message of an open call."""
         if descriptor.descriptor_type == flight.DescriptorType.CMD and descriptor.command == letters.LETTERS:
             return self._hear
         info = self._stream(_path(descriptor), "source")
         source, schema = _text(info), wire.data_schema(info.schema)
-        return lambda chunk: wire.answer_message(self._push(source, schema, chunk))
+        return lambda chunk: messages.encode(self._push(source, schema, chunk))
 
     def _push(self, source: str, schema: pa.Schema, chunk: flight.FlightStreamChunk) -> PushAnswer:
-        message = wire.decode(chunk.app_metadata.to_pybytes()) if chunk.app_metadata else {}
+        said = messages.decode(chunk.app_metadata.to_pybytes(), PushSaid) if chunk.app_metadata else _ROWS
         data = chunk.data
         if data is not None and data.nbytes > limits.SEGMENT_BYTES:
             raise PushRefused(
@@ -319,14 +309,14 @@ class _Service(flight.FlightServerBase):
             )
         if data is not None:
             _check_whole(data, source)
-            data = rows.conform(data, schema, stamped=message.get("producer") is not None)
-        push = wire.push_of(source, message, data)
+            data = rows.conform(data, schema, stamped=said.producer is not None)
+        push = _pushed(source, said, data)
         return self._ports.push(push) if push.count or push.kind != "rows" else PushAnswer()
 
-    def _hear(self, chunk: flight.FlightStreamChunk) -> wire.Message:
+    def _hear(self, chunk: flight.FlightStreamChunk) -> bytes:
         """A letter of another entry point; it is answered when all that the answer says is durable."""
-        sender, messages = letters.letter_of(chunk.app_metadata.to_pybytes() if chunk.app_metadata else b"")
-        return letters.answers_message(self._sharing().hear(sender, messages))
+        sender, said = letters.letter_of(chunk.app_metadata.to_pybytes() if chunk.app_metadata else b"")
+        return letters.answers(self._sharing().hear(sender, said))
 
     # --- actions ---------------------------------------------------------------------------------------------------
 
@@ -339,65 +329,38 @@ class _Service(flight.FlightServerBase):
                 known = ", ".join(self._actions)
                 raise ConfigError(f"There is no action {action.type!r}.", remedy=f"There are: {known}.")
             _, perform = self._actions[action.type]
-            body = action.body.to_pybytes()
-            result = perform(wire.decode(body) if body else {})
-            yield flight.Result(pa.py_buffer(wire.encode(result)))
+            yield flight.Result(pa.py_buffer(perform(action.body.to_pybytes())))
 
-    def _register(self, message: wire.Message) -> wire.Message:
-        source, producer = wire.text(message, "source"), wire.text(message, "producer")
-        session = wire.optional_number(message, "session")
-        return wire.registration_message(self._ports.register(source, producer, session))
+    def _offer_calls(self) -> None:
+        ports = self._ports
+        self._offer(calls.REGISTER, lambda asked: ports.register(asked.source, asked.producer, asked.session))
+        self._offer(calls.ACKNOWLEDGE, lambda asked: ports.acknowledge(asked.stream, asked.reader, asked.position))
+        self._offer(calls.FORGET_READER, lambda asked: ports.forget_reader(asked.stream, asked.reader))
+        self._offer(calls.CLOSE_LANE, lambda asked: ports.close_lane(asked.source, asked.lane))
+        self._offer(calls.ACKNOWLEDGE_COPIES, lambda asked: self._serving().acknowledge_copies(asked.held))
+        self._offer(calls.FAULT_LINK, lambda asked: ports.fault_link(asked.node, asked.fault))
+        self._offer(calls.MAY_TAKE, lambda asked: calls.MayTake(takes=self._assigning().may_take(asked)))
+        self._offer(calls.TAKE, lambda asked: self._assigning().take(asked))
+        self._offer(calls.KEEP_DETERMINANTS, lambda asked: self._keeping().keep_determinants(asked))
+        self._offer(calls.DIGESTS, self._digests)
+        self._offer(calls.RESERVE_COPY, lambda asked: self._serving().reserve_copy(asked))
+        self._offer(calls.PLACES, lambda asked: self._peer().places(asked.query, asked.asker))
+        self._offer(calls.GREET, lambda asked: calls.Greeted(roll=self._sharing().greet(asked)))
+        self._offer(calls.STATUS, lambda _: to_plain(ports.status()))
 
-    def _greet(self, message: wire.Message) -> wire.Message:
-        return letters.roll_message(self._sharing().greet(letters.greeting_of(message)))
+    def _offer(self, call: Call[Q, Any], perform: Callable[[Q], Any]) -> None:
+        """A call that has no answer of its own performs something and returns nothing."""
 
-    def _acknowledge(self, message: wire.Message) -> wire.Message:
-        stream, reader = wire.text(message, "stream"), wire.text(message, "reader")
-        self._ports.acknowledge(stream, reader, wire.position(message, "position"))
-        return {}
+        def answered(body: bytes) -> bytes:
+            answer = perform(messages.decode(body or messages.encode(Nothing()), call.asked))
+            return messages.encode(Nothing() if answer is None else answer)
 
-    def _acknowledge_copies(self, message: wire.Message) -> wire.Message:
-        self._serving().acknowledge_copies(wire.acknowledgements_of(message))
-        return {}
+        self._actions[call.name] = call.meaning, answered
 
-    def _may_take(self, message: wire.Message) -> wire.Message:
-        return {"takes": self._assigning().may_take(handover.from_plain(message))}
-
-    def _take(self, message: wire.Message) -> wire.Message:
-        self._assigning().take(handover.from_plain(message))
-        return {}
-
-    def _reserve_copy(self, message: wire.Message) -> wire.Message:
-        self._serving().reserve_copy(wire.reservation_of(message))
-        return {}
-
-    def _keep_determinants(self, message: wire.Message) -> wire.Message:
-        if self._determinants is None:
-            raise StreamNotFound("This node keeps no determinants.", remedy="Deploy the same query to all nodes.")
-        self._determinants.keep_determinants(wire.determinants_of(message))
-        return {}
-
-    def _digests(self, message: wire.Message) -> wire.Message:
+    def _digests(self, asked: calls.AskDigests) -> calls.Digests:
         if self._outputs is None:
             raise self._has_none("This node has no copies of outputs to compare.")
-        asker, stream = wire.text(message, "asker"), wire.text(message, "stream")
-        return digests.answer_message(self._outputs.digests(asker, stream, digests.ranges_of(message)))
-
-    def _places(self, message: wire.Message) -> wire.Message:
-        query = QueryId(wire.text(message, "query"))
-        return wire.places_message(self._peer().places(query, wire.text(message, "asker")))
-
-    def _forget_reader(self, message: wire.Message) -> wire.Message:
-        self._ports.forget_reader(wire.text(message, "stream"), wire.text(message, "reader"))
-        return {}
-
-    def _close_lane(self, message: wire.Message) -> wire.Message:
-        self._ports.close_lane(wire.text(message, "source"), wire.optional_text(message, "lane"))
-        return {}
-
-    def _fault_link(self, message: wire.Message) -> wire.Message:
-        self._ports.fault_link(wire.text(message, "node"), wire.link_fault_of(message))
-        return {}
+        return calls.Digests(told=self._outputs.digests(asked.asker, asked.stream, asked.ranges))
 
     # --- shared ----------------------------------------------------------------------------------------------------
 
@@ -416,6 +379,11 @@ class _Service(flight.FlightServerBase):
             raise self._has_none("This node shares no lanes.")
         return self._lanes
 
+    def _keeping(self) -> DeterminantPorts:
+        if self._determinants is None:
+            raise StreamNotFound("This node keeps no determinants.", remedy="Deploy the same query to all nodes.")
+        return self._determinants
+
     def _assigning(self) -> AssignmentPorts:
         if self._assignments is None:
             raise ConfigError("This host accepts no queries.", remedy="Start it with anabranch node.")
@@ -432,6 +400,32 @@ class _Service(flight.FlightServerBase):
         return info
 
 
+_ROWS: Final = PushSaid()
+
+
+def _pushed(source: str, said: PushSaid, rows: pa.RecordBatch | None) -> Push:
+    """What a client pushes: what it says, and the rows beside it."""
+    if (said.kind == "rows") != (rows is not None):
+        raise ConfigError(f"A push of {said.kind} to {source!r} came {'with' if rows else 'without'} rows.")
+    if (said.kind == "boundary") != (said.time_us is not None):
+        raise ConfigError(f"A push of {said.kind} to {source!r} came {'with' if said.time_us else 'without'} a time.")
+    count = 1
+    if rows is not None:
+        count = rows.num_rows
+    elif said.kind == "void" and said.count is not None:
+        count = said.count
+    return Push(
+        source=source,
+        producer=said.producer,
+        session=said.session,
+        kind=said.kind,
+        first=said.first,
+        count=count,
+        time_us=said.time_us,
+        rows=rows,
+    )
+
+
 def _small_enough(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in batches that fit into a message."""
     try:
@@ -445,7 +439,7 @@ def _small_enough(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 def _with_places(pieces: Iterator[CopyPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
     for piece in pieces:
-        yield piece.rows, wire.encode({"first": piece.first_id, "promises": dict(piece.promises)})
+        yield piece.rows, messages.encode(PieceMark(first=piece.first_id, promises=piece.promises))
 
 
 def _with_end(pieces: Iterator[SnapshotPiece]) -> Iterator[tuple[pa.RecordBatch, bytes]]:
@@ -509,15 +503,7 @@ def _flight_info(info: StreamInfo) -> flight.FlightInfo:
         info.last_id - info.first_id + 1,
         -1,
         ordered=True,
-        app_metadata=wire.encode(
-            {
-                "kind": info.kind,
-                "incarnation": info.incarnation,
-                "first": info.first_id,
-                "last": info.last_id,
-                "origins": list(info.origins),
-            }
-        ),
+        app_metadata=messages.encode(info),
     )
 
 

@@ -143,7 +143,7 @@ def test_a_source_may_have_some_of_the_columns_in_any_order() -> None:
     ("schema", "message"),
     [
         ("prize bigint", "feed: the stream bid has no column 'prize'."),
-        ("price int", "feed: 'price' of the stream bid is a bigint, not a int."),
+        ("price int", "feed: 'price' of the stream bid is a bigint, not an int."),
     ],
 )
 def test_a_column_that_the_stream_does_not_have_is_told(schema: str, message: str) -> None:

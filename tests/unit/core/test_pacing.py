@@ -174,14 +174,32 @@ def test_a_session_may_always_show_something() -> None:
 
 
 def test_boundaries_that_are_passed_on_keep_the_pace_and_hold_no_row() -> None:
-    pace = paced().passed(5.0)
-    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
-    assert pace.wait_s(ONE_ROW, 5.1) == 0.0
-    assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)
+    pace = paced().passed(5.21)
+    assert pace.wait_s(BOUNDARY, 5.3) == pytest.approx(0.3)
+    assert pace.wait_s(ONE_ROW, 5.3) == 0.0
+    assert pace.wait_s(UPKEEP, 5.3) == pytest.approx(limits.UPKEEP_WAIT_S - 5.3)
 
 
 def test_rows_that_nobody_wants_keep_the_pace() -> None:
-    pace = paced().looked(5.0)
-    assert pace.wait_s(ONE_ROW, 5.1) == pytest.approx(0.3)
-    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3)
-    assert pace.wait_s(UPKEEP, 5.1) == pytest.approx(limits.UPKEEP_WAIT_S - 5.1)
+    pace = paced().passed(5.21).looked(5.21)
+    assert pace.wait_s(ONE_ROW, 5.3) == pytest.approx(0.3)
+    assert pace.wait_s(UPKEEP, 5.3) == pytest.approx(limits.UPKEEP_WAIT_S - 5.3)
+
+
+@pytest.mark.parametrize("at_s", [5.0, 5.19, 5.21, 5.59])
+def test_stages_of_a_host_look_around_at_the_same_moments_and_no_later_for_that(at_s: float) -> None:
+    for pace, waiting in (paced().passed(at_s), BOUNDARY), (paced().looked(at_s), replace(ONE_ROW, boundaries=False)):
+        wait_s = pace.wait_s(waiting, at_s)
+        assert 0 < wait_s <= pace.interval_s
+        assert at_s + wait_s == pytest.approx(5.2 if at_s < 5.2 else 5.6)
+
+
+def test_boundaries_beside_rows_that_nobody_may_want_wait_as_those_beside_kept_rows_do() -> None:
+    quiet_s = limits.BOUNDARY_INTERVAL_US / S
+    choosy = replace(ONE_ROW, choosy=True)
+    pace = paced().passed(5.0).looked(5.0)
+    assert not pace.may_pass(choosy, 5.5)
+    assert pace.may_pass(choosy, 5.0 + quiet_s)
+    assert pace.may_pass(replace(choosy, rows=0), 5.5)
+    assert not pace.may_pass(replace(choosy, boundaries=False), 10.0)
+    assert pace.wait_s(choosy, 5.1) < pace.interval_s, "the rows do not wait so long"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from anabranch.model.ids import QueryId
 from anabranch.node.host import Host
 from anabranch.node.hosted_part import HostedPart
 from anabranch.query.text import diagram_to_dict
+from anabranch.transport import calls
 from anabranch.transport.client import Client
 from anabranch.transport.ports import HandOver
 from anabranch.transport.server import FlightServer
@@ -27,6 +29,9 @@ from tests.unit.deploy.files import QUERY, WITH_TABLE, with_free_ports, write
 from tests.unit.transport.fake_node import FakeNode
 
 PATHS = QueryId("paths")
+
+ANYTHING = calls.Call(calls.TAKE.name, "", dict[str, Any], calls.Nothing)
+"""The same call with whatever somebody may say."""
 
 
 @pytest.fixture(autouse=True)
@@ -92,7 +97,7 @@ def hosts(tmp_path: Path) -> Iterator[Hosts]:
 def handed(hosts: Hosts, name: str) -> HandOver:
     plan = load_plan(hosts.file)
     diagram = diagram_to_dict(plan.queries["paths"].diagram)
-    return HandOver(assignment=plan.nodes[name].assignment.queries[PATHS], diagram=diagram)
+    return HandOver(assignment=plan.nodes[name].assignment.queries[PATHS], query=diagram)
 
 
 def test_every_host_gets_what_the_file_says(hosts: Hosts) -> None:
@@ -199,9 +204,9 @@ def test_what_a_host_cannot_use_is_refused_and_it_waits_on(hosts: Hosts) -> None
         with pytest.raises(ConfigError, match="does not match its query"):
             client.take(replace(given, assignment=replace(given.assignment, query=QueryId("q"))))
         with pytest.raises(QueryError):
-            client.take(replace(given, diagram={"query": "paths", "boxes": [{"map": {}}], "outputs": {}}))
-        with pytest.raises(ConfigError, match="does not hold an assignment"):
-            client._act("take", {"assignment": {"query": "q"}, "query": {}})
+            client.take(replace(given, query={"query": "paths", "boxes": [{"map": {}}], "outputs": {}}))
+        with pytest.raises(ConfigError, match=r"does not hold a HandOver: .* `host` - at `\$.assignment`"):
+            client._call(ANYTHING, {"assignment": {"query": "q"}, "query": {}})
         assert client.status().state == "waiting"
         with pytest.raises(NodeUnreachable, match="is waiting for a query"):  # it may have the stream soon: try again
             client.stream("ping")

@@ -12,7 +12,7 @@ import pytest
 import anabranch as ab
 from anabranch import errors
 from anabranch.query.problems import CODES
-from anabranch.transport import failures, wire
+from anabranch.transport import failures, messages
 from anabranch.transport.server import FlightServer
 from tests.unit.docs.pages import NODE, ROOT, Block, blocks
 from tests.unit.transport.fake_node import FakeNode
@@ -100,7 +100,7 @@ def test_the_example_of_an_error_raises_it(
 
 
 def test_a_code_of_a_newer_node_is_the_root_error() -> None:
-    detail = wire.encode({"code": "of-tomorrow", "message": "It is new.", "remedy": ""})
+    detail = messages.encode({"code": "of-tomorrow", "message": "It is new.", "remedy": ""})
     error = failures.from_flight(flight.FlightServerError("It is new.", extra_info=detail), "a:1")
     assert type(error) is errors.AnabranchError
     assert (error.code, error.message) == ("error", "It is new.")

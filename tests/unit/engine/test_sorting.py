@@ -52,6 +52,16 @@ def rows_in(made: pa.RecordBatch) -> list[Left]:
     return list(zip(*numbers, made.column("v").to_pylist(), made.column("s").to_pylist(), strict=True))
 
 
+class Counted:
+    """What an accumulator of Spark is to a worker."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, term: int) -> None:
+        self.value += term
+
+
 def by_reference(rows: list[Row], timeout: int) -> tuple[list[Left], list[Left]]:
     """In milliseconds, because the reference follows Spark's watermark."""
     box = WSort(name="w", input=Arrow("a"), by=("v", "S"), timeout_us=timeout * 1_000)
@@ -72,7 +82,8 @@ def by_reference(rows: list[Row], timeout: int) -> tuple[list[Left], list[Left]]
 @given(rows_to_sort, st.integers(1, 8), st.lists(st.integers(0, 25), max_size=4))
 def test_whole_columns_leave_as_one_by_one(rows: list[Row], timeout: int, watermarks: list[int]) -> None:
     for late in (False, True):
-        box, kept, found, since = Sorted(("v", "s"), timeout, late), batch([]), [], 0
+        counter = Counted()
+        box, kept, found, since = Sorted(("v", "s"), timeout, late, counter), batch([]), [], 0
         now = 0
         for watermark in [*sorted(watermarks), 30, 60]:
             new = [row for row in rows if now <= row[0] < watermark + 5]
@@ -84,6 +95,7 @@ def test_whole_columns_leave_as_one_by_one(rows: list[Row], timeout: int, waterm
         wanted = by_reference(rows, timeout)[late]
         assert found == wanted if not late else sorted(found, key=str) == sorted(wanted, key=str)
         assert kept.num_rows <= 1, "the last that took others along"
+        assert counter.value == len(by_reference(rows, timeout)[True]), "whichever stream is wanted"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,9 @@ from anabranch.model.ids import QueryId, query_of
 from anabranch.model.names import replica_reader
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.copying import Copies
+from anabranch.node.dialer import Dialer, direct
 from anabranch.node.following import CopyFollower
 from anabranch.node.inlet import JournalInlet
-from anabranch.node.neighbours import direct
 from anabranch.node.rebuilding import Rebuilding
 from anabranch.node.serving import ServedLog
 from anabranch.node.snapshot import Snapshots
@@ -179,7 +179,7 @@ class Replica:
             directory,
             self.part,
             writers=self.writers,
-            route=direct,
+            dialer=Dialer(direct).about(self.part.query),
             progress=self.said.append,
             wait=lambda seconds: stopped(),
         )

@@ -240,6 +240,72 @@ def test_rows_that_no_stage_would_read_yet_share_a_transaction(journal: Journal,
     assert (journal.inlet.first_from("m"), journal.inlet.first_from("n")) == (3, 0)
 
 
+def test_what_another_copy_repeats_is_not_taken_with_the_rows_of_a_batch(journal: Journal, stage: Stage) -> None:
+    for copy in ("m", "n"):
+        journal.arrived(copy, 1, [(0, 1, 1)], a=1)
+    journal.inlet.take()
+    assert journal.entries() == [(0, 1, 1)]
+    assert {copy: known.position.id for copy, known in journal.inlet.state.copies.items()} == {"m": 1, "n": 0}
+    assert not journal.inlet.is_stored
+    assert journal.inlet.settled().copies["n"].position.id == 1
+
+
+def test_what_another_copy_repeats_and_promises_more_is_taken_with_the_rows_of_a_batch(
+    journal: Journal, stage: Stage
+) -> None:
+    journal.arrived("m", 1, [(0, 1, 1)], a=1)
+    journal.arrived("n", 1, [(0, 1, 1)], a=2)
+    assert journal.inlet.waiting() == (1, True)
+    journal.inlet.take()
+    assert (journal.entries(), journal.log.punctuations()) == ([(0, 1, 1)], {"a": 2})
+
+
+def test_a_promise_for_which_the_first_copy_may_not_vouch_is_taken_from_the_second(
+    journal: Journal, stage: Stage
+) -> None:
+    journal.answered("o", a=5)
+    journal.arrived("o", 1, [], a=7)
+    journal.arrived("m", 1, [], a=7)
+    journal.inlet.take()
+    assert journal.log.punctuations() == {"a": 7}
+
+
+def test_a_copy_repeats_what_another_has_brought_while_no_stage_would_read_yet(journal: Journal, stage: Stage) -> None:
+    def repeating() -> list[str]:
+        return [copy for copy in ("m", "n") if journal.inlet.repeats(copy)]
+
+    for number in (1, 2):
+        journal.arrived("m", number, [(0, number, number)], a=number)
+    journal.arrived("n", 1, [(0, 1, 1)], a=1)
+    assert (repeating(), journal.inlet.brought()) == (["n"], 2)
+    journal.arrived("n", 2, [(0, 2, 2)], a=2)
+    assert (repeating(), journal.inlet.brought()) == (["n"], 2)
+    journal.inlet.take()
+    journal.arrived("n", 3, [(0, 3, 3)], a=3)
+    assert repeating() == [], "it was the first to bring this"
+    stage.waits = False
+    journal.arrived("m", 3, [(0, 3, 3)], a=3)
+    assert repeating() == [], "a stage would read what comes next"
+
+
+def test_pieces_are_compared_later_than_they_are_stored(
+    journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("anabranch.node.inlet.time.monotonic", lambda: now)
+    for copy in ("m", "n"):
+        journal.arrived(copy, 1, [(0, 1, 1)], a=1)
+    now = inlet.STORE_S
+    journal.inlet.stored()
+    now = 2 * inlet.STORE_S
+    assert places(journal) == {"m": 1, "n": 1}
+    assert sorted(journal.inlet._uncompared) == ["m", "n"]
+    now = (1 + inlet.COMPARE_TIMES) * inlet.STORE_S
+    journal.inlet.stored()
+    assert journal.inlet._uncompared == {}
+    assert journal.inlet.is_stored
+
+
 def test_what_several_copies_brought_first_is_one_transaction(journal: Journal, stage: Stage) -> None:
     journal.arrived("m", 1, [(0, 1, 1)], a=1)
     journal.arrived("n", 1, [(0, 1, 1), (0, 2, 2)], a=2)

@@ -131,3 +131,14 @@ def test_ranges_are_divided_by_rows_not_by_segments(store: Store, monkeypatch: p
 
 def test_a_few_rows_are_one_range(store: Store) -> None:
     assert cuts(store.log("s"), 0, 3, 8) == [0, 3]
+
+
+def test_the_last_small_segments_are_at_hand_and_no_others(store: Store) -> None:
+    log = store.log("s")
+    assert log.is_at_hand(0, 3)
+    assert not log.is_at_hand(3, 3), "there is nothing to send"
+    for time in range(21, 29):
+        append(store, [("a/0", time)], {})
+    assert not log.is_at_hand(2, 11)
+    assert log.is_at_hand(3, 11)
+    assert log.is_at_hand(5, 7)

@@ -17,7 +17,7 @@ import pytest
 from anabranch import limits
 from anabranch.errors import ConfigError, NodeUnreachable
 from anabranch.model.links import Cut, Delay, Heal, Link, Slow
-from anabranch.node.neighbours import Neighbours
+from anabranch.node.dialer import Dialer
 from anabranch.node.relays import Relays
 from anabranch.transport.client import Client
 from anabranch.transport.server import FlightServer
@@ -403,7 +403,7 @@ def test_flight_goes_over_a_relay_and_finds_out_about_a_cut(relays: Through) -> 
 
 
 def test_an_error_names_the_node_and_not_the_relay(relays: Through) -> None:
-    neighbours = Neighbours(relays().route)
+    dialer = Dialer(relays().route)
     with pytest.raises(NodeUnreachable, match=r"No node answers at 127\.0\.0\.1:1: "):
-        neighbours.client("b", "127.0.0.1:1").status()
-    neighbours.close()
+        dialer.client("b", "127.0.0.1:1").status()
+    dialer.close()

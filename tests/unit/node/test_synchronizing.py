@@ -12,7 +12,7 @@ import pytest
 from anabranch.errors import NodeUnreachable, StreamNotFound
 from anabranch.model.names import replica_reader
 from anabranch.node.copying import Copies
-from anabranch.node.neighbours import Neighbours, direct
+from anabranch.node.dialer import Dialer, direct
 from anabranch.node.serving import ServedLog
 from anabranch.node.synchronizing import Synchronizing
 from anabranch.runtime.status import DeterminantsStatus
@@ -31,7 +31,7 @@ class Partner:
     """A backup that confirms when it is told to."""
 
     def __init__(self, port: int = 0, *, confirms: bool = True) -> None:
-        self.synchronizing = Synchronizing("purdue", {"wisc": "unused"}, Neighbours(direct))
+        self.synchronizing = Synchronizing("purdue", {"wisc": "unused"}, Dialer(direct))
         self.asked = threading.Event()
         self.confirms = threading.Event()
         self.is_dead = False
@@ -61,8 +61,8 @@ class Primary:
     """A log that is read downstream; ``came`` is what its reader has been sent."""
 
     def __init__(self, path: Path, partner: str) -> None:
-        self.neighbours = Neighbours(direct)
-        self.synchronizing = Synchronizing("wisc", {"purdue": partner}, self.neighbours)
+        self.dialer = Dialer(direct)
+        self.synchronizing = Synchronizing("wisc", {"purdue": partner}, self.dialer)
         self.store = Store.open(path)
         self.log = create(self.store, SOURCE)
         served = ServedLog(self.store, self.log, [READER], clock=lambda: 0)
@@ -86,7 +86,7 @@ class Primary:
 
     def close(self) -> None:
         self.synchronizing.close()
-        self.neighbours.close()
+        self.dialer.close()
         self.leave()
         self.synchronizing.join()
         self.store.close()

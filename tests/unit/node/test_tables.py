@@ -15,7 +15,7 @@ from anabranch.bench.processes import free_ports
 from anabranch.connectors.static_tables import StaticTable, digest
 from anabranch.errors import ConfigError, StateError
 from anabranch.node import tables
-from anabranch.node.neighbours import Neighbours, direct
+from anabranch.node.dialer import Dialer, direct
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.node.tables import Agreement, load_tables, tables_read
@@ -121,10 +121,10 @@ class Pair:
     def __init__(self, opened: ExitStack) -> None:
         (self.port,) = free_ports(1)
         self._opened = opened
-        self.neighbours = Neighbours(direct)
+        self.dialer = Dialer(direct)
         shares = {"a": f"grpc+tcp://127.0.0.1:{self.port}"}
         part = assigned(Diagram(name="q", boxes=(), outputs=()), "b", shares_tables=shares)
-        self.agreement = Agreement(part, {"hosts": table("east")}, self.neighbours)
+        self.agreement = Agreement(part, {"hosts": table("east")}, self.dialer)
 
     def other_starts(self, site: str | None, uptime_s: float = 100.0) -> None:
         told = Told(None if site is None else table(site).digest, uptime_s)
@@ -138,7 +138,7 @@ def pair(monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
         made = Pair(opened)
         yield made
         made.agreement.stop()
-        made.neighbours.close()
+        made.dialer.close()
 
 
 def test_a_node_begins_if_the_other_reads_the_same(pair: Pair) -> None:

@@ -17,7 +17,7 @@ from anabranch.errors import NodeUnreachable, StreamNotFound
 from anabranch.limits import DIGEST_INTERVAL_US as I
 from anabranch.model.times import CLOSED_US
 from anabranch.node import telling
-from anabranch.node.neighbours import Neighbours, direct
+from anabranch.node.dialer import Dialer, direct
 from anabranch.node.telling import ComparedOutputs
 from anabranch.query.boxes import Diagram
 from anabranch.storage.log import Log, LogSpec
@@ -49,8 +49,8 @@ class Replica:
         self.log = self.store.create_log(
             LogSpec(name=OUTPUT, schema=schema, origins=ORIGINS, kind="output", retention_us=0, limit_bytes=1 << 40)
         )
-        self.neighbours = Neighbours(direct)
-        self.compared = ComparedOutputs(self.part, self.neighbours)
+        self.dialer = Dialer(direct)
+        self.compared = ComparedOutputs(self.part, self.dialer)
         self.server = FlightServer(FakeNode(), port=self.port, outputs=self.compared)
         return self
 
@@ -91,7 +91,7 @@ class Replica:
 
     def close(self) -> None:
         self.compared.stop()
-        self.neighbours.close()
+        self.dialer.close()
         self.server.stop()
         self.store.close()
 

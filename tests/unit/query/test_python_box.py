@@ -63,7 +63,7 @@ def test_modules_in_packages_and_methods_of_classes_are_functions(function: str)
     [
         ("", "", "unsupported-type", "columns: no columns given that the function computes."),
         ("score", "", "unsupported-type", "Column 'score' has no type."),
-        ("score varchar", "", "unsupported-type", "Column 'score' is a 'varchar'."),
+        ("score varchar", "", "unsupported-type", "Column 'score' has the type 'varchar'."),
         ("score string collate x", "", "collation", "Column 'score' has a collation."),
         ("_score double", "", "reserved-column", "columns: column '_score' begins with `_`."),
         ("s-core double", "", "bad-name", "columns: a column cannot be called 's-core'."),
@@ -83,10 +83,10 @@ def test_columns_that_are_wrong(columns: str, reads: str, code: str, message: st
 def test_values_of_the_wrong_kind_are_told() -> None:
     with pytest.raises(QueryError, match="deterministic: 'yes' is a str"):
         scored(deterministic="yes")
-    with pytest.raises(QueryError, match="The function 1 is a int"):
+    with pytest.raises(QueryError, match="function: 1 is an int"):
         ping_query()[1].python(1, "score double")  # type: ignore[arg-type]
     (problem,) = from_yaml("python: {name: box, input: ping, function: 'a:b', columns: n int, deterministic: 1}")
-    assert told(problem) == ("wrong-type", "boxes[1].python.deterministic: 1 is a int.", "Write true or false.")
+    assert told(problem) == ("wrong-type", "boxes[1].python.deterministic: 1 is an int.", "Write true or false.")
     (problem,) = from_yaml("python: {name: box, input: ping, columns: n int}")
     assert told(problem) == ("missing-key", "boxes[1].python has no key `function`.", "Add `function`.")
 

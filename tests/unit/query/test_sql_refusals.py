@@ -280,3 +280,45 @@ FOUND_LATER = {
 def test_what_validation_refuses_has_its_place_too(text: str) -> None:
     problems = refusals(f"CREATE SOURCE s (a INT);\n{text}")
     assert [(problem.code, problem.place) for problem in problems] == [FOUND_LATER[text]]
+
+
+OUT_OF_RANGE = {
+    "SELECT count(*) AS n FROM TUMBLE(ping, at, {}) GROUP BY window_end": "window",
+    "SELECT count(*) AS n FROM HOP(ping, at, {}, INTERVAL '10' SECOND) GROUP BY window_end": "every",
+    "SELECT count(*) AS n FROM HOP(ping, at, INTERVAL '10' SECOND, {}) GROUP BY window_end": "window",
+    "SELECT count(*) AS n FROM SESSION(ping, at, {}) GROUP BY window_end": "gap",
+    "SELECT DISTINCT WITHIN {} host FROM ping": "horizon",
+    "SELECT cpu FROM ping JOIN load ON ping.host = load.host WITHIN {}": "within",
+    "SELECT cpu FROM ping ASOF JOIN load ON ping.host = load.host WITHIN {}": "within",
+}
+
+
+@pytest.mark.parametrize(("text", "field"), OUT_OF_RANGE.items())
+def test_a_duration_that_no_box_can_have_is_told_with_its_place(text: str, field: str) -> None:
+    for duration in ("INTERVAL '0' SECOND", "INTERVAL '0.0005' SECOND"):
+        found = [
+            problem
+            for problem in refusals(f"{SOURCES}{text.format(duration)}")
+            if problem.message.startswith(f"{field}: ")
+        ]
+        assert found[0].message.endswith("is not a positive number of whole milliseconds.")
+        assert found[0].remedy == "Spark keeps time in milliseconds: write 1ms or a multiple of it."
+        assert found[0].place
+
+
+@pytest.mark.parametrize(
+    ("window", "message", "remedy"),
+    [
+        ("COUNT(ping, 0 ROWS)", "rows: 0 is not a number of tuples.", "Write 1 or more."),
+        (
+            "COUNT(ping, 3 ROWS, 2 ROWS)",
+            "every_rows: 3 is more than the 2 of the window.",
+            "Tuples between two windows would be lost: lower it.",
+        ),
+    ],
+)
+def test_a_number_of_tuples_that_no_window_can_have_is_told(window: str, message: str, remedy: str) -> None:
+    problems = refusals(f"{SOURCES}SELECT host, count(*) AS n FROM {window} GROUP BY host")
+    assert [(problem.message, problem.remedy) for problem in problems if problem.code == "bad-window"] == [
+        (message, remedy)
+    ]

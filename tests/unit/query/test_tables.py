@@ -161,7 +161,7 @@ ROW = ("a", "east", 1)
         ),
         (
             {"key": "host, HOST"},
-            ("duplicate-name", "key: the column 'HOST' appears twice.", "Rename one of them."),
+            ("duplicate-name", "key: the column 'HOST' appears twice.", "Name it once."),
         ),
         (
             {"schema": "host string, load double", "key": "load"},
@@ -173,7 +173,7 @@ ROW = ("a", "east", 1)
         ),
         (
             {"schema": "host string, site text"},
-            ("unsupported-type", "Column 'site' is a 'text'.", "Use string."),
+            ("unsupported-type", "Column 'site' has the type 'text'.", "Use string."),
         ),
         (
             {"schema": "host string, _site string"},
@@ -190,9 +190,9 @@ def test_what_can_be_wrong_with_a_table(options: dict[str, Any], problem: tuple[
     [
         ([("a", "east")], "rows: row 1 has 2 values for 3 columns.", "Write one for each column."),
         ([ROW, ("b", 7, 1)], "rows: row 2: 7 is not a string, as 'site' is.", "Correct it."),
-        ([("a", "east", 1.5)], "rows: row 1: 1.5 is not a int, as 'racks' is.", "Correct it."),
-        ([("a", "east", True)], "rows: row 1: True is not a int, as 'racks' is.", "Correct it."),
-        ([("a", "east", 1 << 31)], "rows: row 1: 2147483648 is not a int, as 'racks' is.", "Correct it."),
+        ([("a", "east", 1.5)], "rows: row 1: 1.5 is not an int, as 'racks' is.", "Correct it."),
+        ([("a", "east", True)], "rows: row 1: True is not an int, as 'racks' is.", "Correct it."),
+        ([("a", "east", 1 << 31)], "rows: row 1: 2147483648 is not an int, as 'racks' is.", "Correct it."),
         (
             [ROW, ("a", "west", 2)],
             "rows: row 2 has the key 'a', like another row.",
@@ -270,10 +270,10 @@ def test_the_columns_of_both_must_differ() -> None:
         ("{name: box, input: ping, table: hots, on: x}", "table: there is no table 'hots'.", "unknown-table"),
         ("{name: box, input: ping, on: target = host}", "boxes[1].lookup has no key `table`.", "missing-key"),
         ("{name: box, input: ping, table: hosts}", "boxes[1].lookup has no key `on`.", "missing-key"),
-        ("{name: box, input: ping, table: 7, on: x}", "boxes[1].lookup.table: 7 is a int.", "wrong-type"),
+        ("{name: box, input: ping, table: 7, on: x}", "boxes[1].lookup.table: 7 is an int.", "wrong-type"),
         (
             "{name: box, input: ping, table: hosts, on: target = host, outer: 1}",
-            "boxes[1].lookup.outer: 1 is a int.",
+            "boxes[1].lookup.outer: 1 is an int.",
             "wrong-type",
         ),
     ],

@@ -185,10 +185,10 @@ def test_every_missing_key_is_told_and_nothing_that_follows_from_it() -> None:
 @pytest.mark.parametrize(
     ("box", "code", "message"),
     [
-        ({"map": {"name": "b", "input": 5, "columns": "a"}}, "wrong-type", "boxes[1].map.input: 5 is a int."),
+        ({"map": {"name": "b", "input": 5, "columns": "a"}}, "wrong-type", "boxes[1].map.input: 5 is an int."),
         ({"map": {"name": "b", "input": "s.x", "columns": "a"}}, "wrong-type", "'s.x' is not an arrow"),
         ({"map": {"name": "b", "input": "s", "columns": ["a"]}}, "wrong-type", "boxes[1].map.columns"),
-        ({"filter": {"name": "b", "input": "s", "where": [1]}}, "wrong-type", "boxes[1].filter.where: 1 is a int."),
+        ({"filter": {"name": "b", "input": "s", "where": [1]}}, "wrong-type", "boxes[1].filter.where: 1 is an int."),
         (
             {"filter": {"name": "b", "input": "s", "where": "a > 1", "otherwise": "no"}},
             "wrong-type",
@@ -197,7 +197,7 @@ def test_every_missing_key_is_told_and_nothing_that_follows_from_it() -> None:
         (
             {"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n", "window": 10}},
             "wrong-type",
-            "boxes[1].aggregate.window: 10 is a int.",
+            "boxes[1].aggregate.window: 10 is an int.",
         ),
         (
             {"aggregate": {"name": "b", "input": "s", "columns": "count(*) AS n", "window": "soon"}},
@@ -225,11 +225,11 @@ def test_a_box_without_a_name_is_called_by_its_place() -> None:
         ([], "the query: [] is a list."),
         ({"query": "q", "boxes": {}, "outputs": {}}, "boxes: {} is a dict."),
         ({"query": "q", "boxes": [], "outputs": []}, "outputs: [] is a list."),
-        ({"query": 5, "boxes": [], "outputs": {}}, "query: 5 is a int."),
+        ({"query": 5, "boxes": [], "outputs": {}}, "query: 5 is an int."),
         ({"query": "q", "boxes": ["s"], "outputs": {}}, "boxes[0] is not one box."),
         ({"query": "q", "boxes": [{"filtr": {}}], "outputs": {}}, "there is no kind of box `filtr`"),
-        ({"query": "q", "boxes": [{"map": 5}], "outputs": {}}, "boxes[0].map: 5 is a int."),
-        ({"query": "q", "boxes": [], "outputs": {"o": 5}}, "outputs.o: 5 is a int."),
+        ({"query": "q", "boxes": [{"map": 5}], "outputs": {}}, "boxes[0].map: 5 is an int."),
+        ({"query": "q", "boxes": [], "outputs": {"o": 5}}, "outputs.o: 5 is an int."),
         ({"query": "q", "box": [], "outputs": {}}, "the query has an unknown key `box`"),
     ],
 )

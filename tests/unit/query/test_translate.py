@@ -371,7 +371,7 @@ def test_a_problem_that_validation_finds_has_its_place() -> None:
     text = "CREATE SOURCE s (a INT);\nSELECT a\nFROM s\nWHERE a + 1"
     (problem,) = ab.sql(text).validate()
     assert (problem.code, problem.place) == ("not-boolean", "line 4, column 7")
-    assert str(problem).startswith("line 4, column 7: result: where: `a + 1` is a int.")
+    assert str(problem).startswith("line 4, column 7: result: where: `a + 1` is an int.")
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

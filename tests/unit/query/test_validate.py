@@ -533,7 +533,7 @@ def test_a_diagram_made_by_hand_is_checked_for_negative_durations() -> None:
 def test_the_time_column_must_be_a_timestamp_of_the_source() -> None:
     assert "at" in only_source_problem("unknown-column", "at timestamp, a int", time="ta").remedy
     problem = only_source_problem("bad-time-column", "at timestamp, a int", time="a")
-    assert problem.message == "time: column 'a' is a int."
+    assert problem.message == "time: column 'a' is an int."
     assert "at" in problem.remedy
 
 

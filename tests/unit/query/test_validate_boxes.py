@@ -69,7 +69,7 @@ def summing(request: pytest.FixtureRequest) -> Callable[..., Stream]:
     ("columns", "by", "code", "message"),
     [
         ("count(*) AS n", "sorce", "unknown-column", "by: there is no column 'sorce'."),
-        ("count(*) AS n", "source, Source", "duplicate-name", "by: the group column 'Source' appears twice."),
+        ("count(*) AS n", "source, Source", "duplicate-name", "by: the column 'Source' appears twice."),
         ("count(*)", "", "missing-alias", "columns: `count(*)` has no name."),
         ("rtt_ms AS r", "", "bad-aggregate", "`rtt_ms` is not an aggregate."),
         ("max(rtt) AS r", "", "unknown-column", "columns: there is no column 'rtt'."),
@@ -134,8 +134,8 @@ def test_a_dedup_needs_columns_that_are_there() -> None:
     problem = only_problem(ping.dedup("source, SOURCE", horizon="1s"))
     assert told(problem) == (
         "duplicate-name",
-        "by: the group column 'SOURCE' appears twice.",
-        "Rename one of them.",
+        "by: the column 'SOURCE' appears twice.",
+        "Name it once.",
     )
     _, ping = ping_query()
     assert only_problem(ping.dedup("_tid", horizon="1s")).code == "reserved-column"
@@ -161,7 +161,7 @@ def test_a_dedup_in_text_says_what_is_missing_or_of_another_kind() -> None:
     (problem,) = from_yaml("dedup: {name: box, input: ping, by: source}")
     assert told(problem) == ("missing-key", "boxes[1].dedup has no key `horizon`.", "Add `horizon`.")
     (problem,) = from_yaml("dedup: {name: box, input: ping, by: source, horizon: 5}")
-    assert problem.message == "boxes[1].dedup.horizon: 5 is a int."
+    assert problem.message == "boxes[1].dedup.horizon: 5 is an int."
     (problem,) = from_yaml("dedup: {name: box, input: ping, by: source, horizn: 5s}")
     assert problem.message == "boxes[1].dedup has an unknown key `horizn`."
 
@@ -517,7 +517,7 @@ def test_a_wsort_reads_back_with_both_its_streams() -> None:
     [
         ("", "1s", "missing-key", "by: no columns given to sort by."),
         ("rtt", "1s", "unknown-column", "by: there is no column 'rtt'."),
-        ("target, target", "1s", "duplicate-name", "by: the group column 'target' appears twice."),
+        ("target, target", "1s", "duplicate-name", "by: the column 'target' appears twice."),
         ("_stime", "1s", "reserved-column", "by: '_stime' is a header column."),
         ("target", "0s", "bad-window", "timeout: 0us is not a positive number of whole milliseconds."),
         ("target", "1us", "bad-window", "timeout: 1us is not a positive number of whole milliseconds."),

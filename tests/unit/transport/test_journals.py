@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import socket
 import struct
@@ -16,7 +17,7 @@ import pytest
 from anabranch import limits
 from anabranch.errors import ConfigError, StateError, StreamNotFound
 from anabranch.model.selection import Range, to_text
-from anabranch.transport import journals, wire
+from anabranch.transport import journals, plain
 from anabranch.transport.journals import Control, JournalRequest, JournalServer, MadeBatch, Rows
 from tests.waiting import HANG_S, wait_for
 
@@ -25,9 +26,9 @@ ALL = to_text(((),))
 RELEASE = "r1"
 
 
-def encoded(message: wire.Message) -> bytes:
+def encoded(message: plain.Message) -> bytes:
     """As ``jvm/`` writes it."""
-    return wire.encode({"v": journals.VERSION, **message})
+    return json.dumps({"v": journals.VERSION, **message}).encode()
 
 
 @dataclass
@@ -35,6 +36,7 @@ class FakeJournals:
     """Three messages and a control row in every range; ``fails_after`` of them it fails."""
 
     fails_after: int | None = None
+    at_hand: bool = False
     asked: list[JournalRequest] = field(default_factory=list)
     closed: int = 0
     waits: int = 0
@@ -56,6 +58,9 @@ class FakeJournals:
 
     def ranges(self, stream: str, after_seq: int, to_seq: int, at_most: int) -> list[int]:
         return [after_seq, *range(after_seq + 1, after_seq + at_most), to_seq]
+
+    def is_at_hand(self, stream: str, after_seq: int, to_seq: int) -> bool:
+        return self.at_hand
 
     def read(self, request: JournalRequest) -> tuple[pa.Schema, Generator[Rows | Control, None, None]]:
         self.asked.append(request)
@@ -94,6 +99,8 @@ class Spark:
         self.ask(question, **more)
         kind, body = self.frame()
         assert kind == b"N", body
+        if question == "latest":
+            assert self.frame() == (b"E", b"")
         return list(struct.unpack(f">{len(body) // 8}q", body))
 
     def refusal(self) -> str:
@@ -146,13 +153,32 @@ def a_range(**changed: object) -> dict[str, object]:
     return {"after": 0, "to": 3, "columns": ["x"], "rows": ALL} | changed
 
 
+def news(**changed: object) -> dict[str, object]:
+    """A question for what is new."""
+    asked = {"stage": "a", "scan": 0, "after": 0, "max_rows": 1, "at_most": 1, "columns": ["x"], "rows": ALL}
+    return asked | changed
+
+
 # --- questions -----------------------------------------------------------------------------------------------------
 
 
 def test_numbers_are_asked_for_and_answered(server: JournalServer) -> None:
     with Spark(server) as spark:
-        assert spark.numbers("latest", stage="a", scan=0, after=3, max_rows=4) == [7]
+        assert spark.numbers("latest", **news(after=3, max_rows=4, at_most=2)) == [3, 4, 7]
         assert spark.numbers("ranges", after=1, to=9, at_most=3) == [1, 2, 3, 9]
+
+
+def test_what_is_new_comes_with_its_rows_if_they_are_at_hand_and_for_one_task(
+    server: JournalServer, ports: FakeJournals
+) -> None:
+    ports.at_hand = True
+    with Spark(server) as spark:
+        spark.ask("latest", **news(after=3, max_rows=4))
+        frames = [spark.frame() for _ in range(7)]
+        assert [kind for kind, _ in frames] == [b"N", b"S", b"R", b"R", b"R", b"C", b"E"]
+        assert struct.unpack(">2q", frames[0][1]) == (3, 7)
+        assert spark.numbers("latest", **news(at_most=2, max_rows=9)) == [0, 1, 9]
+    assert ports.asked == [JournalRequest(stream="s", after_seq=3, to_seq=7, columns=["x"])]
 
 
 def test_a_range_is_a_schema_messages_a_control_row_and_an_end(server: JournalServer, ports: FakeJournals) -> None:
@@ -175,7 +201,7 @@ def test_an_error_in_the_middle_of_a_range_is_told_as_a_sentence(server: Journal
         assert [spark.frame()[0] for _ in range(3)] == [b"S", b"R", b"R"]
         assert spark.refusal() == "The segment is damaged. Restore it."
         ports.fails_after = None
-        assert spark.numbers("latest", stage="a", scan=0, after=1, max_rows=1) == [2]
+        assert spark.numbers("latest", **news(after=1)) == [1, 2]
 
 
 def test_a_range_that_nobody_reads_to_its_end_is_left(server: JournalServer, ports: FakeJournals) -> None:
@@ -189,8 +215,9 @@ def test_a_range_that_nobody_reads_to_its_end_is_left(server: JournalServer, por
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"ask": "latest", "stream": "t", "stage": "a", "scan": 0, "after": 0, "max_rows": 1}, "no stream 't'"),
-        ({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": -1, "max_rows": 1}, "'after'"),
+        ({"ask": "latest", "stream": "t", **news()}, "no stream 't'"),
+        ({"ask": "latest", "stream": "s", **news(after=-1)}, "'after'"),
+        ({"ask": "latest", "stream": "s", **news(columns=7)}, "'columns'"),
         ({"ask": "ranges", "stream": "s", "after": 0, "to": 1 << 70, "at_most": 1}, "'to'"),
         ({"ask": "ranges", "stream": "s", "after": 0, "to": 1, "at_most": "x"}, "'at_most'"),
         ({"ask": "write", "stream": "s"}, "unknown request: 'write'"),
@@ -402,7 +429,7 @@ def test_no_bytes_take_the_server_down(server: JournalServer, ports: FakeJournal
     """Random bytes, frames cut short, frames with wrong lengths and bits flipped, before and after the greeting."""
     chance = random.Random(seed)
     whole = [encoded({"ask": "read", "stream": "s", **a_range()})]
-    whole += [encoded({"ask": "latest", "stream": "s", "stage": "a", "scan": 0, "after": 0, "max_rows": 1})]
+    whole += [encoded({"ask": "latest", "stream": "s", **news()})]
     host, _, port = server.address.rpartition(":")
     for _ in range(60):
         body = bytearray(chance.choice(whole))

@@ -22,8 +22,9 @@ from anabranch.core.shared_lane import StoreAsked, TeachAsked
 from anabranch.errors import NodeUnreachable, PushRefused
 from anabranch.transport import open_call
 from anabranch.transport import server as flight_server
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
-from anabranch.transport.letters import AboutLane, Greeting
+from anabranch.transport.letters import AboutLane
 from anabranch.transport.open_call import OpenCall
 from anabranch.transport.ports import Push, PushAnswer
 from anabranch.transport.producer import Producer
@@ -213,6 +214,7 @@ def test_a_stop_does_not_wait_for_calls_on_which_nothing_is_said(node: FakeNode)
 _TELLING = """
 import sys
 from tests.unit.transport.test_open_call import LETTER
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
 call = Client(sys.argv[1]).peer_call()
 while True:
@@ -245,6 +247,7 @@ def test_a_peer_that_is_killed_leaves_no_traceback(
 _PUSHING = """
 import sys
 from tests.unit.transport.fake_node import pings
+from anabranch.transport.calls import Greeting
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push
 Client(sys.argv[1]).push(Push(source="ping", rows=pings(1), count=1))

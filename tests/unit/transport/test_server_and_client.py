@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.flight as flight
@@ -25,7 +26,8 @@ from anabranch.errors import (
 from anabranch.model.links import Cut, Delay, Heal, LinkFault, Slow
 from anabranch.model.position import Position
 from anabranch.runtime.status import HostStatus
-from anabranch.transport import wire
+from anabranch.transport import calls, messages, wire
+from anabranch.transport.calls import Call
 from anabranch.transport.client import Client
 from anabranch.transport.ports import Push, ReadRequest
 from anabranch.transport.server import FlightServer, _cut_connections
@@ -196,7 +198,7 @@ def test_a_batch_that_arrow_cannot_read_is_refused(client: Client, node: FakeNod
 
 def test_a_message_that_is_nested_without_end_is_refused() -> None:
     with pytest.raises(ConfigError, match="not JSON"):
-        wire.decode(b"[" * 100_000)
+        messages.decode(b'{"v":3,"later":' + b"[" * 100_000, calls.Nothing)
 
 
 def test_a_void_of_nothing_stays_one_of_nothing(client: Client, node: FakeNode) -> None:
@@ -321,7 +323,7 @@ def test_a_taken_port_is_named(server: FlightServer, node: FakeNode) -> None:
 
 def test_a_message_of_another_version_is_refused(server: FlightServer) -> None:
     plain = flight.connect(f"grpc://{server.address}")
-    with pytest.raises(flight.FlightServerError, match="version 1; this side speaks version 2"):
+    with pytest.raises(flight.FlightServerError, match="version 1; this side speaks version 3"):
         list(plain.do_action(flight.Action("register", b'{"v":1}')))
     plain.close()
 
@@ -372,16 +374,18 @@ def test_what_is_done_to_a_link_reaches_the_node_as_it_was_said(
 @pytest.mark.parametrize(
     ("message", "told"),
     [
-        ({"do": "bend"}, "There is no link fault 'bend'"),
+        ({"do": "bend"}, "Invalid enum value 'bend'"),
         ({"do": "delay", "delay_us": 5, "jitter_us": 6}, "The jitter is larger than the delay"),
         ({"do": "delay", "delay_us": -5, "jitter_us": -5}, "Jitter cannot be negative"),
         ({"do": "slow", "rate_bytes_s": 0}, "A link with a rate of zero is cut"),
-        ({"do": "slow", "rate_bytes_s": "fast"}, "as a number"),
+        ({"do": "slow", "rate_bytes_s": "fast"}, "Expected `int`, got `str` - at `\\$.rate_bytes_s`"),
     ],
 )
 def test_what_cannot_be_done_to_a_link_is_refused(
     client: Client, node: FakeNode, message: dict[str, object], told: str
 ) -> None:
+    asked = {"node": "b", **message}
+    anything = Call(calls.FAULT_LINK.name, "", dict[str, Any], calls.Nothing)
     with pytest.raises(ConfigError, match=told):
-        client._act("fault-link", {"node": "b", **message})
+        client._call(anything, asked)
     assert node.faults == []

@@ -10,15 +10,15 @@ import pytest
 
 from anabranch.errors import ConfigError
 from anabranch.model.position import Position
-from anabranch.transport import wire
+from anabranch.transport import messages
 from anabranch.transport.client import Client
 from anabranch.transport.ports import CopyAcknowledgement, CopyRequest
 
-LATER = wire.VERSION + 1
+LATER = messages.VERSION + 1
 SERVER = f"""
 import sys
-from anabranch.transport import wire
-wire.VERSION = {LATER}
+from anabranch.transport import messages
+messages.VERSION = {LATER}
 from anabranch.transport.server import FlightServer
 from tests.unit.transport.fake_node import FakeNode
 with FlightServer(FakeNode()) as server:
@@ -63,6 +63,6 @@ def test_a_node_of_another_version_is_refused_with_both_versions(
     with pytest.raises(ConfigError) as caught:
         call(later)
     assert caught.value.message == (
-        f"The node at {later.address}: A message has version {LATER}; this side speaks version {wire.VERSION}."
+        f"The node at {later.address}: A message has version {LATER}; this side speaks version {messages.VERSION}."
     )
     assert caught.value.remedy == "Run the same version of Anabranch on both sides."

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from anabranch.errors import with_article
 from anabranch.model.times import format_duration
 from anabranch.query.boxes import Column, Join, Latest, Resample, Schema
 from anabranch.query.checks import (
@@ -164,7 +165,7 @@ class ResampleKind(Kind[Resample]):
         if not box.columns:
             remedy = candidates("", (column.name for column in inputs[1] or ()))
             report.add("missing-key", box.name, "columns", "columns: no columns given to resample.", remedy)
-        check_unique(box.name, "columns", "column", box.columns, report)
+        check_unique(box.name, "columns", "column", box.columns, report, remedy="Name it once.")
         for name in box.columns:
             check_column(box.name, "columns", name, inputs[1], report)
         left, right = inputs
@@ -175,7 +176,7 @@ class ResampleKind(Kind[Resample]):
         made = [column for name in box.columns if (column := lookup(right, name)) is not None]
         for column in made:
             if column.type is not None and not is_number(column.type):
-                message = f"columns: {column.name!r} is a {column.type}, which has no values in between."
+                message = f"columns: {column.name!r} is {with_article(column.type)}, which has no values in between."
                 report.add("bad-resample", box.name, "columns", message, "Choose numbers.")
         check_sides(box.name, (str(box.left), left), (str(box.right), tuple(made)), report)
         if box.on is not None:

@@ -40,7 +40,7 @@ class PythonKind(Kind[Python]):
             report.add("bad-function", box.name, "function", message, "Write module:function, such as scoring:score.")
         for name in box.reads:
             check_column(box.name, "reads", name, inputs[0], report)
-        check_unique(box.name, "reads", "column", box.reads, report)
+        check_unique(box.name, "reads", "column", box.reads, report, remedy="Name it once.")
         if not box.columns:
             message = "columns: no columns given that the function computes."
             report.add("unsupported-type", box.name, "columns", message, 'Write "name type, ...".')

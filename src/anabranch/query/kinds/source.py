@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from anabranch.errors import with_article
 from anabranch.model.names import is_name
 from anabranch.model.times import format_duration
 from anabranch.query.boxes import Column, Schema, Source
-from anabranch.query.checks import COLUMN_REMEDY, check_columns, check_duration, check_type, check_unique
+from anabranch.query.checks import NAME_REMEDY, check_columns, check_duration, check_type, check_unique
 from anabranch.query.connector_checks import check_feed
 from anabranch.query.infer import canonical_type
 from anabranch.query.judgement import Judgement, OperatorClass, Order
@@ -50,7 +51,7 @@ class SourceKind(Kind[Source]):
 
     def check(self, box: Source, inputs: Sequence[Schema | None], report: Report) -> None:
         if not box.schema:
-            report.add("unsupported-type", box.name, "schema", "The schema has no columns.", 'Write "name type, ...".')
+            report.add("unsupported-type", box.name, "schema", "schema: no columns given.", 'Write "name type, ...".')
         check_columns(box.name, "schema", [column.name for column in box.schema], report)
         for column in box.schema:
             check_type(box.name, "schema", column.name, column.type or "", report)
@@ -59,9 +60,9 @@ class SourceKind(Kind[Source]):
         _check_time(box, report)
         for producer in box.producers:
             if not is_name(producer):
-                message = f"A producer cannot be called {producer!r}."
-                report.add("bad-name", box.name, "producers", message, COLUMN_REMEDY)
-        check_unique(box.name, "producers", "producer", box.producers, report)
+                message = f"producers: a producer cannot be called {producer!r}."
+                report.add("bad-name", box.name, "producers", message, NAME_REMEDY)
+        check_unique(box.name, "producers", "producer", box.producers, report, remedy="Name it once.")
         if box.feed is not None:
             check_feed(box, box.feed, report)
 
@@ -105,7 +106,7 @@ def _check_time_column(box: Source, time: str, report: Report) -> None:
         remedy = candidates(time, (column.name for column in box.schema))
         report.add("unknown-column", box.name, "time", f"time: there is no column {time!r}.", remedy)
     elif column.type not in ("timestamp", None) and canonical_type(column.type) is not None:
-        message = f"time: column {column.name!r} is a {column.type}."
+        message = f"time: column {column.name!r} is {with_article(column.type)}."
         timestamps = [other.name for other in box.schema if other.type == "timestamp"]
         remedy = candidates(time, timestamps) or "Declare it as timestamp."
         report.add("bad-time-column", box.name, "time", message, remedy)

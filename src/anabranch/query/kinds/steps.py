@@ -39,7 +39,9 @@ class FilterKind(Kind[Filter]):
 
     def check(self, box: Filter, inputs: Sequence[Schema | None], report: Report) -> None:
         if not box.predicates:
-            report.add("bad-sql", box.name, "where", "There is no predicate.", "Give at least one.")
+            report.add(
+                "bad-sql", box.name, "where", "where: no condition given.", "Write at least one, such as rtt_ms > 1000."
+            )
         for predicate in box.predicates:
             check_condition(box.name, "where", predicate, inputs[0], report, stime=True)
 
@@ -121,7 +123,7 @@ class DropKind(Kind[Drop]):
             report.add("bad-drop", box.name, "fraction", message, "Write 0.1 to drop every tenth tuple, more or less.")
         if not -(1 << 63) <= box.seed < 1 << 63:
             message = f"seed: {box.seed} does not fit into 64 bits."
-            report.add("bad-drop", box.name, "seed", message, "Write a smaller number.")
+            report.add("bad-drop", box.name, "seed", message, "Write a number from -2**63 to 2**63 - 1.")
 
     def schema(self, box: Drop, inputs: Sequence[Schema]) -> Schema | None:
         return inputs[0]
@@ -148,7 +150,7 @@ class UnionKind(Kind[Union]):
 
     def check(self, box: Union, inputs: Sequence[Schema | None], report: Report) -> None:
         if not box.inputs:
-            report.add("no-input", box.name, "inputs", "The union has no inputs.", "Name at least one stream.")
+            report.add("no-input", box.name, "inputs", "inputs: no inputs given.", "Name at least one stream.")
         known = [(arrow, schema) for arrow, schema in zip(box.inputs, inputs, strict=True) if schema is not None]
         for arrow, schema in known[1:]:
             first_arrow, first = known[0]

@@ -1,4 +1,4 @@
-"""The recorded input of a node that is killed: a query with all five boxes, or with those in order, and random rows.
+"""The recorded input of a node that is killed: random rows, and one of three queries, which have all boxes together.
 
 Two sources with a time column: ``load`` is numbered by its two named producers, ``ping`` by its entry point.
 """
@@ -28,10 +28,11 @@ ROUNDED: Mapping[str, frozenset[str]] = {
 FOLLOWED = "network"
 """The output that a subscriber follows while the node is killed."""
 
+TABLES: Mapping[str, tuple[str, str]] = {"kept": ("site", "occupied")}
+"""Outputs that are written into a table: its key, and the output with the same tuples, which no writer trims."""
 
-def query() -> ab.Query:
-    """All five boxes: two outputs on one join, windows on a source and on the join, and a union that is a diamond."""
-    q = ab.Query("chaos")
+
+def _sources(q: ab.Query) -> tuple[ab.Stream, ab.Stream]:
     load = q.source(
         "load",
         "server string, cpu double, cost decimal(8,2), taken_at timestamp",
@@ -42,6 +43,14 @@ def query() -> ab.Query:
     ping = q.source(
         "ping", "client string, target string, rtt_ms double, sent_at timestamp", time="sent_at", disorder="1s"
     )
+    return load, ping
+
+
+def query() -> ab.Query:
+    """Filter, Map, Union, Join and Aggregate: two outputs on one join, windows on a source and on the join, and a union
+    that is a diamond."""
+    q = ab.Query("chaos")
+    load, ping = _sources(q)
     slow = ping.filter("rtt_ms > 60", name="slow")
     pairs = slow.join(load, on="target = server", within="200ms", name="pairs")
     calm, busy = pairs.filter("cpu < 0.8", otherwise=True, name="by_cpu")
@@ -70,16 +79,7 @@ def query() -> ab.Query:
 def ordered_query() -> ab.Query:
     """The same sources, and boxes that work in order: what they keep between batches is in Spark's Python workers."""
     q = ab.Query("ordered")
-    load = q.source(
-        "load",
-        "server string, cpu double, cost decimal(8,2), taken_at timestamp",
-        time="taken_at",
-        disorder="2s",
-        producers=("eu", "us"),
-    )
-    ping = q.source(
-        "ping", "client string, target string, rtt_ms double, sent_at timestamp", time="sent_at", disorder="1s"
-    )
+    load, ping = _sources(q)
     slow = ping.filter("rtt_ms > 60", name="slow")
     q.output("network", slow.latest(load, on="target = server", within="1s", name="pairs"))
     q.output("once", ping.dedup("client, target", horizon="2s", name="once"))
@@ -91,6 +91,48 @@ def ordered_query() -> ab.Query:
     q.output("in_order", in_order)
     q.output("late", late)
     return q
+
+
+def enriched_query() -> ab.Query:
+    """The same sources with what is known elsewhere: a static table, a function, values of another stream; and what is
+    live at regular moments, which also goes into a table."""
+    q = ab.Query("enriched")
+    load, ping = _sources(q)
+    q.output(
+        "network", ping.resample(load, "cpu", how="nearest", within="300ms", on="target = server", name="with_cpu")
+    )
+    sites = q.table(
+        "sites", "host string, site string", key="host", rows=[(each, f"site {each}") for each in SERVERS[:5]]
+    )
+    placed = load.lookup(sites, on="server = host", outer=True, name="placed")
+    occupied = placed.map("coalesce(site, 'none') AS site, cost", name="known").xsection(
+        "count(*) AS n, sum(cost) AS cost", by="site", window="1s", every="500ms", expire="2s", name="occupied"
+    )
+    q.output("occupied", occupied)
+    q.output("kept", occupied)
+    described = ping.drop("rtt_ms < 50", name="seen").python(
+        "tests.python_functions:written",
+        "text string, nulls int",
+        reads="client, target",
+        deterministic=True,
+        name="told",
+    )
+    q.output("described", described)
+    q.output("recent", load.slide("max(cost) AS cost", by="server", window="1s", every="500ms", name="recent"))
+    q.output("visits", ping.session("count(*) AS n", by="client", gap="100ms", name="visits"))
+    return q
+
+
+QUERIES: Mapping[str, Callable[[], ab.Query]] = {
+    "plain": query,
+    "ordered": ordered_query,
+    "enriched": enriched_query,
+}
+
+
+def query_of(seed: int) -> str:
+    """Each run has one of them: a node does no more because there are more boxes."""
+    return list(QUERIES)[seed % len(QUERIES)]
 
 
 LOAD = pa.schema(

@@ -1,0 +1,76 @@
+"""The line between two simulated entry points: letters that are answered, or not in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from anabranch import limits
+from anabranch.core import shared_lane as lanes
+from anabranch.runtime.ingest.peer_line import Correspondent, PeerLine
+from anabranch.sim import messages as say
+from anabranch.sim.chore import NEVER, Chore
+from anabranch.sim.process import Process
+from anabranch.sim.world import SECOND
+
+
+class Line:
+    """Writes to one peer, as ``PeerLine`` says."""
+
+    def __init__(self, process: Process, peer: str, sources: Mapping[str, Correspondent[Any]]) -> None:
+        self._process = process
+        self._peer = peer
+        self._line = PeerLine[Any](peer, sources)
+        self._chore = Chore(process, self._write)
+        self._number = 0
+        self._under_way = False
+        self._woken = False
+        """Whether there are news since the letter that is under way."""
+        self._chore.within(0.0)
+
+    def wake(self, within_s: float) -> None:
+        if not self._line.is_away:
+            self._chore.within(within_s)
+
+    def try_again(self) -> None:
+        """The peer has been heard: it need not be waited for any longer."""
+        if self._line.is_away:
+            self._chore.within(0.0)
+
+    def _write(self) -> float:
+        if self._under_way:
+            self._woken = True
+            return NEVER
+        letter = self._line.write(self._now_s())
+        if not letter:
+            return self._line.answered((), self._now_s())
+        self._number += 1
+        number, self._under_way = self._number, True
+        self._process.when_durable(lambda: self._send(say.Letter(number, tuple(letter))))
+        self._process.later(round(limits.LETTER_S * SECOND), lambda: self._failed(number))
+        return NEVER
+
+    def _send(self, letter: say.Letter) -> None:
+        for _, origin, message in letter.about:
+            if isinstance(message, lanes.VoteAsked) and not message.trial:
+                self._process.observer.campaigned(origin, message.term, takes_over=message.takes_over)
+        self._process.send(self._peer, letter)
+
+    def answered(self, answer: say.LetterAnswered) -> None:
+        if self._under_way and answer.number == self._number:
+            self._next(self._line.answered(answer.about, self._now_s()))
+
+    def broken(self) -> None:
+        """The connection is gone, and with it the answer."""
+        self._failed(self._number)
+
+    def _failed(self, number: int) -> None:
+        if self._under_way and number == self._number:
+            self._next(self._line.failed())
+
+    def _next(self, again_s: float) -> None:
+        woken, self._under_way, self._woken = self._woken, False, False
+        self._chore.within(0.0 if woken else again_s)
+
+    def _now_s(self) -> float:
+        return self._process.world.now_us / SECOND
