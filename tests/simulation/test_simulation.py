@@ -26,8 +26,10 @@ from tests.simulation.broken import BROKEN
 SEEDS = range(50)
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {
-    "vouching without floors": 3,
-    "votes asked for without a trial": 5,
+    "vouching without floors": 2,
+    "a piece with a duplicate not stored": 2,
+    "present punctuation in the subscription reply": 1,
+    "votes asked for without a trial": 0,
     "a leader that gives way to anyone": 7,
     "a candidate that gives up": 2,
     "a producer that cannot take its lane along": 7,
@@ -44,6 +46,7 @@ SHOWN_BY = {
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
+    "a peer that is not looked for again": ("peer-is-looked-for-again.toml", "has waited"),
     "a feed that is taken by one that slept": ("copy-of-a-feed-that-slept.toml", "takes the feed from"),
     "a feed that moves while two hosts cannot talk": ("two-hosts-of-a-feed-cannot-talk.toml", "the feed moves"),
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "has not passed"),
