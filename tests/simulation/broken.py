@@ -25,6 +25,7 @@ from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
+from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
 
@@ -129,6 +130,14 @@ class Stubborn(Elections):
         return False
 
 
+class Discouraged(PeerLine[Pushed]):
+    """Does not look again for a peer that did not answer."""
+
+    def failed(self) -> float:
+        super().failed()
+        return NEVER
+
+
 class Faithful(FeedLease):
     """Waits for ever for the home of the feed."""
 
@@ -227,6 +236,7 @@ BROKEN = {
     "a voter that asks to lead at once": Protocol(elections=Restless),
     "a candidate that gives up": Protocol(elections=Resigned),
     "a producer that cannot take its lane along": Protocol(elections=Stubborn),
+    "a peer that is not looked for again": Protocol(line=Discouraged),
     "clients forgotten by a new leader": Protocol(keeps_clients=False),
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),

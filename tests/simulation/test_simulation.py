@@ -46,6 +46,7 @@ SHOWN_BY = {
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
+    "a peer that is not looked for again": ("peer-is-looked-for-again.toml", "has waited"),
     "a feed that is taken by one that slept": ("copy-of-a-feed-that-slept.toml", "takes the feed from"),
     "a feed that moves while two hosts cannot talk": ("two-hosts-of-a-feed-cannot-talk.toml", "the feed moves"),
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "has not passed"),

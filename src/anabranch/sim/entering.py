@@ -104,7 +104,9 @@ class Entering:
         self._replicas = {origin: letters[source].replicas[origin] for origin, source in self._role.lanes.items()}
         correspondents = {source: _Source(letters[source], self) for source in sources}
         if self._replicas:
-            self._lines = {peer: Line(self._process, peer, correspondents) for peer in self._role.peers}
+            self._lines = {
+                peer: Line(self._process, self._protocol.line(peer, correspondents)) for peer in self._role.peers
+            }
             self._look.within(0.0)
 
     def _open(self, origin: str, source: str, letters: LaneLetters[say.Pushed, say.Pushed]) -> Replica:
@@ -126,6 +128,7 @@ class Entering:
             tell=partial(letters.tell, origin),
             all_kept_bytes=lambda: 0,
             keeping=keeping,
+            observe=partial(self._observe, origin),
         )
 
     # --- peers -----------------------------------------------------------------------------------------------------
@@ -171,9 +174,6 @@ class Entering:
     # --- what came of it -------------------------------------------------------------------------------------------
 
     def _follow_up(self, origin: str, handled: Handled[say.Pushed]) -> None:
-        noted = [action for action in handled.actions if not isinstance(action, lanes.Tell)]
-        if noted:
-            self._process.when_durable(lambda: self._note(origin, noted))
         if not self._owning.owns(origin):
             self._answer_producer(origin, handled)
         elif handled.won:
@@ -183,11 +183,18 @@ class Entering:
         elif handled.released:
             self._owning.released(origin)
 
+    def _observe(self, origin: str, actions: Sequence[lanes.Action[say.Pushed]]) -> None:
+        noted = [action for action in actions if not isinstance(action, lanes.Tell) or _asks_for_vote(action)]
+        if noted:
+            self._process.when_durable(lambda: self._note(origin, noted))
+
     def _note(self, origin: str, actions: Sequence[lanes.Action[say.Pushed]]) -> None:
         """For those who watch."""
         process = self._process
         for action in actions:
             match action:
+                case lanes.Tell(message=lanes.VoteAsked(term=term, takes_over=takes_over)):
+                    process.observer.campaigned(origin, term, takes_over=takes_over)
                 case lanes.Lead():
                     process.tell(f"leads {origin} in term {action.term}")
                 case lanes.StepDown():
@@ -296,6 +303,11 @@ class Entering:
             latest_us = max((each.stime for each in push.entry.tuples), default=0)
             self._may_enter(push.origin, promised_us, latest_us)
         return push.origin in self._held_back
+
+
+def _asks_for_vote(action: lanes.Tell[say.Pushed]) -> bool:
+    """In earnest, not as a trial."""
+    return isinstance(action.message, lanes.VoteAsked) and not action.message.trial
 
 
 def _last(copy: Copy) -> say.Pushed | None:

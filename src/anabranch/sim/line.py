@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from anabranch import limits
-from anabranch.core import shared_lane as lanes
-from anabranch.runtime.ingest.peer_line import Correspondent, PeerLine
+from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.sim import messages as say
 from anabranch.sim.chore import NEVER, Chore
 from anabranch.sim.process import Process
@@ -15,12 +11,11 @@ from anabranch.sim.world import SECOND
 
 
 class Line:
-    """Writes to one peer, as ``PeerLine`` says."""
+    """Writes to one peer, as ``line`` says."""
 
-    def __init__(self, process: Process, peer: str, sources: Mapping[str, Correspondent[Any]]) -> None:
+    def __init__(self, process: Process, line: PeerLine[say.Pushed]) -> None:
         self._process = process
-        self._peer = peer
-        self._line = PeerLine[Any](peer, sources)
+        self._line = line
         self._chore = Chore(process, self._write)
         self._number = 0
         self._under_way = False
@@ -46,15 +41,10 @@ class Line:
             return self._line.answered((), self._now_s())
         self._number += 1
         number, self._under_way = self._number, True
-        self._process.when_durable(lambda: self._send(say.Letter(number, tuple(letter))))
+        said = say.Letter(number, tuple(letter))
+        self._process.when_durable(lambda: self._process.send(self._line.peer, said))
         self._process.later(round(limits.LETTER_S * SECOND), lambda: self._failed(number))
         return NEVER
-
-    def _send(self, letter: say.Letter) -> None:
-        for _, origin, message in letter.about:
-            if isinstance(message, lanes.VoteAsked) and not message.trial:
-                self._process.observer.campaigned(origin, message.term, takes_over=message.takes_over)
-        self._process.send(self._peer, letter)
 
     def answered(self, answer: say.LetterAnswered) -> None:
         if self._under_way and answer.number == self._number:

@@ -132,6 +132,7 @@ class Node:
     def _close(self) -> None:
         self._reading.forget()
         self._serving.end()
+        self._working.end()
 
     def _open(self) -> None:
         """With the state of a peer. Who asked before the rebuild may have been answered since, and is told again."""

@@ -15,6 +15,7 @@ from anabranch.core.passing import Passing
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
+from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
 from anabranch.sim.tape import Tape
@@ -104,6 +105,7 @@ class Protocol:
     inlet: type[Inlet] = Inlet
     lane: type[SharedLane[say.Pushed]] = SharedLane
     elections: type[Elections] = Elections
+    line: type[PeerLine[say.Pushed]] = PeerLine
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
     lease: type[FeedLease] = FeedLease

@@ -28,9 +28,15 @@ class Working:
         self._passing = {stage.name: protocol.passing(role.diagram, stage) for stage in role.stages}
         self._engines: dict[str, Engine] = {}
         self._busy: dict[str, bool] = {}
+        self._goes_on = True
+
+    def end(self) -> None:
+        """No step follows the one that is under way: a peer's state is about to replace all that they rest on."""
+        self._goes_on = False
 
     def begin(self) -> None:
         """From the checkpoints."""
+        self._goes_on = True
         disk = self._process.disk
         for stage in self._role.stages:
             checkpoint = disk.checkpoints[stage.name].rolled_back()
@@ -156,7 +162,8 @@ class Working:
 
         def go_on() -> None:
             self._busy[stage.name] = False
-            then()
+            if self._goes_on:
+                then()
 
         pause_us = self._process.some_work_us()
         self._process.transact(disk, lambda: self._process.later(pause_us, go_on))

@@ -12,7 +12,7 @@ to.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic
 
@@ -60,18 +60,18 @@ class Waiting:
 @dataclass(frozen=True, slots=True)
 class Handled(Generic[Sent]):
     """What came of an event: answers for whoever sent it, whether something was released, and whether the lead was won
-    or lost. ``actions`` is all that the protocol said."""
+    or lost."""
 
     answers: tuple[lanes.Message[Sent], ...] = ()
     released: bool = False
     won: bool = False
     lost: bool = False
-    actions: tuple[lanes.Action[Any], ...] = ()
 
 
 class LaneReplica(Generic[Entry, Sent]):
     """``tell`` is called with a peer that is to be told of this lane, and within how many seconds. ``all_kept_bytes``
-    says what all lanes of the source keep."""
+    says what all lanes of the source keep. ``observe``, if given, is called with all that the protocol said to an
+    event, after it was stored."""
 
     def __init__(
         self,
@@ -84,6 +84,7 @@ class LaneReplica(Generic[Entry, Sent]):
         tell: Callable[[str, float], None],
         all_kept_bytes: Callable[[], int],
         keeping: Keeping,
+        observe: Callable[[Sequence[lanes.Action[Entry]]], None] | None = None,
     ) -> None:
         self.name: Final = name
         self._rules = rules
@@ -93,6 +94,7 @@ class LaneReplica(Generic[Entry, Sent]):
         self._tell = tell
         self._all_kept_bytes = all_kept_bytes
         self._keeping = keeping
+        self._observe = observe
         self._leading: Leading | None = None
         self.leads = False
         self._waiting: list[Waiting] = []
@@ -330,7 +332,9 @@ class LaneReplica(Generic[Entry, Sent]):
         answers = self._told(actions, entered=isinstance(event, lanes.Entered))
         if leads != led:
             self._asking, self._entered_us = Asking(), None
-        return Handled(answers, released, leads and not led, led and not leads, tuple(actions))
+        if self._observe is not None:
+            self._observe(actions)
+        return Handled(answers, released, leads and not led, led and not leads)
 
     def _told(self, actions: list[lanes.Action[Entry]], *, entered: bool) -> tuple[lanes.Message[Any], ...]:
         """Questions are asked when their peer is written to, with all that there is then; answers go back."""
