@@ -1,8 +1,8 @@
 """Runs the tests in groups, two more at once than there are cores, and tells at the end how each went and what it took.
 
-Each group is one pytest. The two with Spark begin, because they take longest, beside the two that wait for most of
-their time. Those that only compute come last: they keep the cores busy to the end. More at once would only starve each
-other. Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
+Each group is one pytest. The three with Spark begin, because they take longest, beside one that waits for most of its
+time. Those that only compute come last: they keep the cores busy to the end. More at once would only starve each other.
+Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
 
 Ctrl-C and SIGTERM end all that runs. See ``adopt.py`` for processes that outlive their tests.
 """
@@ -18,18 +18,27 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 ADOPT = Path(__file__).with_name("adopt.py")
 
+
+def _without(paths: Iterable[str]) -> list[str]:
+    return [f"--ignore={path}" for path in paths]
+
+
 PURE = tuple(f"tests/unit/{part}" for part in ("core", "model", "query", "reference", "storage"))
 
+DEPLOYED = tuple(f"tests/integration/test_{part}.py" for part in ("deploy", "shared_hosts", "supervisor", "up"))
+
 GROUPS = {
-    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes"),
+    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes", *_without(DEPLOYED)),
+    "with deployments": DEPLOYED,
     "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark"),
     "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)"),
-    "of parts": ("tests/unit", "--ignore=tests/unit/cli", *(f"--ignore={part}" for part in PURE)),
+    "of parts": ("tests/unit", *_without(("tests/unit/cli", *PURE))),
     "of rules and stores": PURE,
     "of the command line": ("tests/unit/cli",),
 }

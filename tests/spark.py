@@ -20,6 +20,12 @@ QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
 """A test is over before the JVM's full compiler pays. The database that comes with Spark writes no log beside it."""
 
 
+COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+"""Whether Spark makes Java code of expressions, as it does for users, or not: a page with many small queries makes
+more code than rows. Nodes of a process share a session, so each of them says which it wants."""
+
+
 @contextmanager
 def scratch() -> Iterator[Path]:
     """A directory for nodes. Spark may still write to a checkpoint for a moment when its node has stopped, so what
@@ -36,7 +42,7 @@ def _all_scratch() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def running(query: Query | Diagram, state: Path, **settings: Any) -> Iterator[Node]:
-    conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **settings.pop("conf", {})}
+    conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **COMPILED, **settings.pop("conf", {})}
     settings = {"disk_reserve_bytes": 1 << 20, **settings}
     node = Node(query, state, NodeSettings(master="local[2]", conf=conf, **settings))
     node.start()

@@ -57,7 +57,7 @@ def test_two_shells(tmp_path: Path) -> None:
         everything = here("subscribe", address, "network_problems", "--no-follow")
         assert [json.loads(line)["_id"] for line in everything.splitlines()] == [1]
 
-        status = json.loads(anabranch("status", address, "--json").stdout)
+        status = json.loads(here("status", address, "--json"))
         assert status["state"] == "running"
         assert status["queries"]["slow_paths"]["sources"]["ping"]["rows_in"] == 4
         assert "No lane holds the others" in here("status", address)

@@ -103,21 +103,21 @@ def test_every_type_arrives_as_it_is_with_its_nulls(state: Path) -> None:
 
 
 def test_small_batches_and_large_ones_leave_no_memory_behind(state: Path) -> None:
-    _many_batches(state, 100)
+    _many_batches(state, 20, large_every=10)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(3600)  # more than others may take
 def test_ten_thousand_batches_leave_no_memory_behind(state: Path) -> None:
-    _many_batches(state, 10_000)
+    _many_batches(state, 10_000, large_every=50)
 
 
-def _many_batches(state: Path, count: int) -> None:
-    """A batch for each segment; now and then a segment that needs more than a page of memory."""
+def _many_batches(state: Path, count: int, large_every: int) -> None:
+    """A batch for each segment; some segments need more than a page of memory. What one batch keeps would be seen."""
     with running(filtered(), state, batch_rows=1) as node, ab.connect(node.address) as connection:
         expected: list[int] = []
         for number in range(count):
-            rows = [number] if number % 50 else list(range(number, number + 5_000))
+            rows = [number] if number % large_every else list(range(number, number + 5_000))
             connection.push("numbers", [{"x": x} for x in rows])
             expected += rows
         wait_for(lambda: node.wait_caught_up(HANG_S), seconds=10 * HANG_S)

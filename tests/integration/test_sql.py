@@ -13,7 +13,7 @@ import anabranch as ab
 from anabranch.model.header import HEADER
 from anabranch.node.node import Node
 from anabranch.query.files import load
-from tests.spark import running
+from tests.spark import INTERPRETED, running
 from tests.unit.docs.test_sql_page import DECLARED, DIAGRAM, MADE, TABLES
 from tests.unit.query.sql_runs import counted
 from tests.waiting import HANG_S, wait_for
@@ -24,12 +24,12 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES = {source.name: source.time or "" for source in DIAGRAM.sources}
 
 
-@pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
+@pytest.fixture(scope="module", params=[INTERPRETED, pytest.param({}, marks=pytest.mark.long)], ids=["", "compiled"])
+def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     directory = tmp_path_factory.mktemp("sql")
     diagram = DECLARED.without_connectors()
     with (
-        running(diagram, directory / "state", tables=_files(directory)) as node,
+        running(diagram, directory / "state", tables=_files(directory), conf=request.param) as node,
         ab.connect(node.address) as connection,
     ):
         for source, time in TIMES.items():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import duckdb
@@ -133,16 +134,23 @@ def _counted(rows: Rows) -> Counter[tuple[Any, ...]]:
     return Counter(tuple(row.values()) for row in rows)
 
 
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """One for all statements: to open it costs more than most of them."""
+    return duckdb.connect(config={"threads": 1})
+
+
 def _batch(sql: str, ping: Rows, load: Rows) -> list[tuple[Any, ...]]:
-    with duckdb.connect() as database:
-        for name, columns, rows in (("ping", ("host", "rtt", "at"), ping), ("load", ("host", "cpu", "seen"), load)):
-            database.execute(f'CREATE TABLE {name} ({columns[0]} TEXT, {columns[1]} INT, "{columns[2]}" TIMESTAMP)')
-            if rows:
-                insert = f"INSERT INTO {name} VALUES (?, ?, make_timestamp(CAST(? AS BIGINT)))"
-                database.executemany(insert, [[row[column] for column in columns] for row in rows])
-        result = database.execute(re.sub(r"\bat\b", '"at"', sql))  # a keyword there
-        times = [index for index, column in enumerate(result.description) if "TIMESTAMP" in str(column[1]).upper()]
-        return [_plain(row, times) for row in result.fetchall()]
+    database = _database()
+    for name, columns, rows in (("ping", ("host", "rtt", "at"), ping), ("load", ("host", "cpu", "seen"), load)):
+        typed = f'{columns[0]} TEXT, {columns[1]} INT, "{columns[2]}" TIMESTAMP'
+        database.execute(f"CREATE OR REPLACE TABLE {name} ({typed})")
+        if rows:
+            places = ", ".join(["(?, ?, make_timestamp(CAST(? AS BIGINT)))"] * len(rows))
+            database.execute(f"INSERT INTO {name} VALUES {places}", [row[column] for row in rows for column in columns])
+    result = database.execute(re.sub(r"\bat\b", '"at"', sql))  # a keyword there
+    times = [index for index, column in enumerate(result.description) if "TIMESTAMP" in str(column[1]).upper()]
+    return [_plain(row, times) for row in result.fetchall()]
 
 
 def _plain(row: tuple[Any, ...], times: list[int]) -> tuple[Any, ...]:

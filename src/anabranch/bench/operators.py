@@ -7,6 +7,7 @@ them at a steady flow is compared with one of a window of time, which Spark does
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from typing import Final
 from anabranch.bench.bench import Bench
 from anabranch.bench.boxes import BoxWorkload, box_workloads, window_of_time
 from anabranch.bench.engine import batch_milliseconds, parts_of
+from anabranch.bench.processes import cpu_seconds
 from anabranch.bench.report import Bound, Report, Result
 from anabranch.bench.sides import CONF, QUICK_CONF, WAIT_S, Digest, Ours, Plain, digest, wait_for_results
 from anabranch.bench.workloads import FLOW_PUSHES_S, Rows, total_rows
@@ -56,6 +58,9 @@ class _Found:
     window_ms: list[float] = field(default_factory=list)
     """The same of a window of time, in the same rounds."""
     parts_ms: dict[str, float] = field(default_factory=dict)
+    cpu_s_per_million: dict[str, float] = field(default_factory=dict)
+    cpu_batch_ms: dict[str, float] = field(default_factory=dict)
+    """Processor time by kind of process, which depends less on what else the machine does."""
 
 
 class OperatorsBench(Bench[Plan]):
@@ -82,6 +87,8 @@ class OperatorsBench(Bench[Plan]):
                 "rows/s of each round": [round(each) for each in of.rows_s],
                 "ms of a micro-batch, each round": [round(each, 1) for each in of.batch_ms],
                 "parts of a micro-batch, mean ms": of.parts_ms,
+                "processor time of the backlog, s per million rows": of.cpu_s_per_million,
+                "processor time of a micro-batch, ms": of.cpu_batch_ms,
             }
             for name, of in found.items()
         }
@@ -102,15 +109,18 @@ class OperatorsBench(Bench[Plan]):
             self._wait(side)
             warm_results = side.rows_out()
             pieces = rows.backlog(int(self._plan.rows * box.share))
-            began = time.monotonic()
+            before_s, began = cpu_seconds(os.getpid()), time.monotonic()
             side.feed(pieces)
             self._wait(side)
             found.rows_s.append(total_rows(pieces) / (time.monotonic() - began))
+            found.cpu_s_per_million = _cpu_since(before_s, total_rows(pieces) / 1_000_000)
             output = digest(side.output())
             self._flow(side, rows, self._plan.warm_s)
             last, held_ms = max(batch.batch_id for batch in side.batches()), side.held_ms()
+            before_s = cpu_seconds(os.getpid())
             self._flow(side, rows, self._plan.flow_s)
             batches = [batch for batch in side.batches() if batch.batch_id > last]
+            found.cpu_batch_ms = _cpu_since(before_s, max(len(batches), 1) / 1_000)
             held_ms = side.held_ms() - held_ms
             found.batch_ms.append(batch_milliseconds(batches, held_ms))
             found.parts_ms = parts_of(batches, held_ms)
@@ -154,6 +164,11 @@ class OperatorsBench(Bench[Plan]):
             side.check_alive()
             if time.monotonic() > deadline:
                 raise EngineError(f"{side.workload.name} has not caught up after {WAIT_S:.0f} s.")
+
+
+def _cpu_since(before_s: dict[str, float], pieces: float) -> dict[str, float]:
+    """Processor time since then, by kind of process, for each piece of the work."""
+    return {kind: round((now_s - before_s[kind]) / pieces, 2) for kind, now_s in cpu_seconds(os.getpid()).items()}
 
 
 def _results(box: BoxWorkload, found: _Found) -> list[Result]:

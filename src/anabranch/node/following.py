@@ -18,7 +18,7 @@ from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, Sub
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.acknowledger import Acknowledger
-from anabranch.node.inlet import JournalInlet
+from anabranch.node.inlet import NEAR_PIECES, JournalInlet
 from anabranch.node.turns import Hold, at_once
 from anabranch.runtime.status import CopyStatus
 from anabranch.transport.client import Client, CopyStream
@@ -188,7 +188,8 @@ class CopyFollower:
 
     def _let_come(self) -> None:
         """Lets what a copy repeats come for a while, to read it in one go: a thread that wakes for each row costs more
-        than its row. As much is read then as another copy brought meanwhile."""
+        than its row. As much is read then as another copy brought meanwhile; if that has fallen silent, all that may be
+        left to repeat."""
         if not self._inlet.repeats(self.copy):
             self._in_one_go = 0
         elif self._in_one_go > 0:
@@ -196,7 +197,7 @@ class CopyFollower:
         else:
             before = self._inlet.brought()
             self._stopping.wait(limits.REPEATED_WAIT_S)
-            self._in_one_go = self._inlet.brought() - before - 1
+            self._in_one_go = (self._inlet.brought() - before or NEAR_PIECES) - 1
 
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
         if origins != self._inlet.origins:

@@ -69,6 +69,9 @@ KNOWN_PIECES: Final = 256
 """The last pieces that are known as a whole. Copies of a source are cut alike: a slower one, some seconds behind at ten
 rows a second, brings the same pieces again."""
 
+NEAR_PIECES: Final = 8
+"""A copy that is behind by fewer need not catch up at once."""
+
 INLET_READER: Final = "inlet"
 """As whom an inlet reads its own journal. It must never be cut off."""
 
@@ -178,7 +181,7 @@ class JournalInlet:
         self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
         self._uncompared_since: float | None = None
-        self._known: dict[bytes, None] = {}
+        self._known: dict[bytes, int] = {}
         self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
     @property
@@ -283,8 +286,8 @@ class JournalInlet:
             self._take(*self._bringing)
 
     def repeats(self, copy: str) -> bool:
-        """Whether the last that a copy sent was brought by another before, and no stage would read yet what comes next.
-        Then the copy need not be read for a while."""
+        """Whether the last that a copy sent was brought by another just before, and no stage would read yet what comes
+        next. Then the copy need not be read for a while."""
         return copy in self._repeating
 
     def brought(self) -> int:
@@ -326,7 +329,7 @@ class JournalInlet:
         )
 
     def _note_repeated(self, copy: str, key: bytes) -> None:
-        if key and self._may_wait({}):
+        if key and self._brought - self._known[key] < NEAR_PIECES and self._may_wait({}):
             self._repeating.add(copy)
 
     def _may_wait(self, promises: Punctuations) -> bool:
@@ -351,8 +354,9 @@ class JournalInlet:
                 reader.ring()
 
     def _know(self, key: bytes) -> None:
-        self._brought += key not in self._known
-        self._known[key] = None
+        if key not in self._known:
+            self._brought += 1
+            self._known[key] = self._brought
         if len(self._known) > KNOWN_PIECES:
             del self._known[next(iter(self._known))]
 

@@ -331,13 +331,17 @@ class _Run:
                 self._taking.look(self._world.now_us, producer.name, producer.origin, waits_since_us)
 
     def _may_be_taken(self, producer: Pusher) -> bool:
-        """Whether a majority of entry points lives and talks, to each other and to the producer, and has room."""
+        """Whether a majority of entry points lives and talks, to each other and to the producer, and has room.
+
+        A plain client must reach all that live, because one of them leads. Entry points do not pass its rows on, and a
+        lane that others use is not moved for one of them: who does not reach the leader waits for as long as its link
+        is bad, which may be longer than any bound.
+        """
         source = LANES[producer.origin]
-        there = [
-            name
-            for name in ENTRIES
-            if self._takes(self._nodes[name], producer.origin, source) and self._network.talk(producer.name, name)
-        ]
+        live = [name for name in ENTRIES if self._takes(self._nodes[name], producer.origin, source)]
+        there = [name for name in live if self._network.talk(producer.name, name)]
+        if isinstance(producer, PlainClient) and there != live:
+            return False
         majority = len(ENTRIES) // 2 + 1
         together = [
             name
@@ -548,12 +552,11 @@ class _Run:
     def _may_lose(self, host: Sequence[Node]) -> bool:
         """Whether the others have all that they need, and forgot nothing that they do not know again. Of three entry
         points no second one may go while another learns, or is gone for ever."""
-        # More is not promised, so nothing else would be found: docs/replication.md assumes that no more than a
-        # minority of the entry points is without what it had. An entry is acknowledged when two of three have it. If
-        # one of these is gone for ever and the other loses its disk, the third may not have it: the entry is lost
-        # under any rule. And if it has it, who lost its disk can never count again, because that takes a majority that
-        # remembers: the lane stands still, as it must. A second one may crash all the same, and go when the first has
-        # learned.
+        # More is not promised: docs/replication.md assumes that no more than a minority of the entry points is without
+        # what it had. An entry is acknowledged when two of three have it. If one of these is gone for ever and the
+        # other loses its disk, the third may not have it: then it is lost under any rule. If it has it, who lost its
+        # disk can never count again, because that takes a majority that remembers: the lane stands still, as it must.
+        # A second one may crash all the same, and lose its disk when the first has learned.
         names = {node.name for node in host}
         others = [name for name in ENTRIES if name not in names]
         if names & set(ENTRIES) and any(self._nodes[each].learns or self._hosts[each] in self._dead for each in others):

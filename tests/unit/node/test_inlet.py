@@ -288,6 +288,15 @@ def test_a_copy_repeats_what_another_has_brought_while_no_stage_would_read_yet(j
     assert repeating() == [], "a stage would read what comes next"
 
 
+def test_a_copy_that_is_far_behind_catches_up_first(journal: Journal, stage: Stage) -> None:
+    for number in range(1, inlet.NEAR_PIECES + 2):
+        journal.arrived("m", number, [(0, number, number)], a=number)
+    journal.arrived("n", 1, [(0, 1, 1)], a=1)
+    assert not journal.inlet.repeats("n")
+    journal.arrived("n", 2, [(0, 2, 2)], a=2)
+    assert journal.inlet.repeats("n")
+
+
 def test_pieces_are_compared_later_than_they_are_stored(
     journal: Journal, stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
