@@ -78,6 +78,7 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
 
     with running(query, state, *options) as node:
         expected = list(range(0, ROWS, 3))
+        wait_for(lambda: any(line.startswith("address:") for line in list(node.lines)), lambda: node.errors)
         wait_for(lambda: len(written(query)) >= len(expected), lambda: (node.lines, node.errors))
         expect_clean_stop(node, 0, lambda: node.signal_group(signal.SIGTERM))
     assert written(query) == expected
