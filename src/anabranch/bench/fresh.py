@@ -28,7 +28,7 @@ from anabranch.errors import EngineError, NodeUnreachable
 from anabranch.query import yaml_form
 from anabranch.query.boxes import Diagram
 from anabranch.query.text import diagram_to_dict
-from anabranch.runtime.status import HostStatus
+from anabranch.transport.ports import StreamInfo
 from anabranch.transport.session import Connection, connect
 
 WAIT_S: Final = 300.0
@@ -155,7 +155,7 @@ class FreshNode(FreshSide):
         where = ("--state", state, "--port", str(self._port))
         self._spawn("anabranch.cli", "run", str(self._query), *where, "--for", LIFE, *conf)
         self._connection = connect(f"127.0.0.1:{self._port}")
-        self._wait_until(lambda: self._status() is not None)
+        self._wait_until(lambda: self._streams() is not None)
         names = [source.name for source in self.diagram.sources]
         self._producers = {name: self._connection.producer(name, "bench") for name in names}
         self.feed(pieces)
@@ -171,14 +171,13 @@ class FreshNode(FreshSide):
                 os.kill(jvm, signal.SIGCONT)
 
     def _results(self) -> Mapping[str, int]:
-        status = self._status()
-        queries = {} if status is None else status.queries
-        return {name: log.rows_in for query in queries.values() for name, log in query.streams.items()}
+        return {info.name: info.last_id for info in self._streams() or ()}
 
-    def _status(self) -> HostStatus | None:
+    def _streams(self) -> list[StreamInfo] | None:
+        """Asked for many times a second, while two cores start a JVM: a whole status would be felt."""
         assert self._connection is not None
         try:
-            return self._connection.status()
+            return self._connection.streams()
         except NodeUnreachable:
             return None
 
