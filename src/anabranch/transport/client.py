@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from typing import Final, Self, TypeVar
@@ -28,7 +27,8 @@ from anabranch.model.position import Position
 from anabranch.runtime.status import HostStatus, from_plain
 from anabranch.transport import calls, failures, letters, messages, wire
 from anabranch.transport.calls import Call, Nothing, PieceMark, PushSaid, SnapshotMark, Ticket
-from anabranch.transport.open_call import CONNECTION_ERRORS, OpenCall
+from anabranch.transport.channel import CONNECTION_ERRORS, Channel
+from anabranch.transport.open_call import OpenCall
 from anabranch.transport.ports import (
     CopyAcknowledgement,
     CopyAnswer,
@@ -51,37 +51,6 @@ from anabranch.transport.ports import (
 TIMEOUT_S: Final = 10.0
 """How long a call waits for its answer. Reads have no such limit: they may be long, and are watched by keepalive."""
 
-KEEPALIVE_MS: Final = 20_000
-"""How long a connection with an open call may be silent before it is tested. Not shorter: a gRPC server cuts a client
-that pings more than a few times while it has nothing to say, and a push may wait for room for half a minute."""
-
-KEEPALIVE_WAIT_MS: Final = 10_000
-"""How long the test may take before the node counts as gone."""
-
-CONNECT_MS: Final = 5_000
-"""How long one attempt to connect may take."""
-
-WINDOW_BYTES: Final = 8 << 20
-"""Bytes of one read that may be under way: 40 MB/s with a delay of 100 ms each way."""
-
-_OPTIONS: Final = [
-    ("grpc.max_receive_message_length", limits.MESSAGE_BYTES),
-    ("grpc.max_send_message_length", limits.MESSAGE_BYTES),
-    # gRPC waits up to two minutes before it looks again for a node that has gone; a restart takes seconds.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", CONNECT_MS),  # gRPC's name for the limit of one attempt
-    ("grpc.max_reconnect_backoff_ms", 1_000),
-    ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-    ("grpc.keepalive_timeout_ms", KEEPALIVE_WAIT_MS),
-    ("grpc.http2.ping_timeout_ms", KEEPALIVE_WAIT_MS),
-    ("grpc.http2.max_pings_without_data", 0),  # a reader sends nothing else
-    ("grpc.use_local_subchannel_pool", 1),
-    # gRPC measures how much may be under way by a ping for what it reads, which costs as much as a small message.
-    ("grpc.http2.bdp_probe", 0),
-    ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
-]
-
-
 Q = TypeVar("Q")
 A = TypeVar("A")
 
@@ -96,9 +65,7 @@ class Client:
         self.address: Final = _checked(address)
         self._called: Final = called or self.address
         self.timeout_s: Final = timeout_s
-        self._client: Final = flight.FlightClient(
-            f"grpc://{self.address}", generic_options=_OPTIONS, write_size_limit_bytes=limits.MESSAGE_BYTES
-        )
+        self._channel: Final = Channel(self.address, self._called)
         self._calls: Final[WeakSet[OpenCall]] = WeakSet()
         self._query: QueryId | None = None
 
@@ -116,8 +83,7 @@ class Client:
         """Also ends the calls that it has open."""
         for call in list(self._calls):
             call.close()
-        with suppress(*CONNECTION_ERRORS):
-            self._client.close()
+        self._channel.close()
 
     def __enter__(self) -> Client:
         return self
@@ -128,24 +94,24 @@ class Client:
     # --- streams ---------------------------------------------------------------------------------------------------
 
     def streams(self) -> list[StreamInfo]:
-        with self._errors():
-            return [_stream_info(info) for info in self._client.list_flights(options=self._options())]
+        with self._channel.calling() as client:
+            return [_stream_info(info) for info in client.list_flights(options=self._options())]
 
     def stream(self, name: str, *, within_s: float | None = None) -> StreamInfo:
         """One stream; ``StreamNotFound`` names those there are."""
-        with self._errors():
-            descriptor = flight.FlightDescriptor.for_path(self._named(name))
-            return _stream_info(self._client.get_flight_info(descriptor, self._options(within_s)))
+        descriptor = flight.FlightDescriptor.for_path(self._named(name))
+        with self._channel.calling() as client:
+            return _stream_info(client.get_flight_info(descriptor, self._options(within_s)))
 
     def read(self, request: ReadRequest) -> BatchStream:
         """The batches that a node answers; those without rows (a follower's signs of life) are left out."""
         asked = Ticket(read=replace(request, stream=self._named(request.stream)))
-        return BatchStream(self._client, asked, self._called)
+        return BatchStream(self._channel, asked)
 
     def read_pieces(self, request: PieceRequest) -> PieceStream:
         """The stream as one of several copies."""
         asked = Ticket(pieces=replace(request, stream=self._named(request.stream)))
-        return PieceStream(self._client, asked, self._called)
+        return PieceStream(self._channel, asked)
 
     def acknowledge(self, stream: str, reader: str, position: Position) -> None:
         asked = calls.Acknowledge(stream=self._named(stream), reader=reader, position=position)
@@ -204,7 +170,7 @@ class Client:
     def read_copy(self, request: CopyRequest) -> CopyStream:
         """The copy of a stream that this node has, as a replica reads it."""
         asked = Ticket(copy=replace(request, stream=self._named(request.stream)))
-        return CopyStream(self._client, asked, self._called)
+        return CopyStream(self._channel, asked)
 
     def acknowledge_copies(self, said: Sequence[CopyAcknowledgement]) -> None:
         """What a replica holds of several streams."""
@@ -232,7 +198,7 @@ class Client:
     def snapshot(self, asker: str) -> SnapshotStream:
         """All of its state, as it is at one moment."""
         asked = Ticket(snapshot=calls.SnapshotRequest(query=self._query or NO_QUERY, asker=asker))
-        return SnapshotStream(self._client, asked, self._called)
+        return SnapshotStream(self._channel, asked)
 
     # --- lanes -----------------------------------------------------------------------------------------------------
 
@@ -255,8 +221,8 @@ class Client:
         options: flight.FlightCallOptions,
     ) -> bytes:
         """One message with its rows, and the one answer to it."""
-        with self._errors():
-            writer, reader = self._client.do_put(descriptor, schema, options)
+        with self._channel.calling() as client:
+            writer, reader = client.do_put(descriptor, schema, options)
             answer = None
             try:
                 if rows is not None:
@@ -272,25 +238,18 @@ class Client:
 
     def _call(self, call: Call[Q, A], asked: Q, within_s: float | None = None) -> A:
         action = flight.Action(call.name, messages.encode(asked))
-        with self._errors():
-            results = list(self._client.do_action(action, self._options(within_s)))
+        with self._channel.calling() as client:
+            results = list(client.do_action(action, self._options(within_s)))
         check(len(results) == 1, f"The node at {self._called} gave {len(results)} answers to {call.name}.")
         return messages.decode(results[0].body.to_pybytes(), call.answered)
 
     def _open(self, descriptor: flight.FlightDescriptor) -> OpenCall:
-        call = OpenCall(self._client, descriptor, self._called)
+        call = OpenCall(self._channel, descriptor)
         self._calls.add(call)
         return call
 
     def _options(self, timeout_s: float | None = None) -> flight.FlightCallOptions:
         return flight.FlightCallOptions(timeout=timeout_s or self.timeout_s)
-
-    @contextmanager
-    def _errors(self) -> Iterator[None]:
-        try:
-            yield
-        except CONNECTION_ERRORS as error:
-            raise failures.from_flight(error, self._called) from error
 
 
 class PushCall:
@@ -331,14 +290,13 @@ class PeerCall:
 class _Reading:
     """One read that is going on. A blocked one does not hear Ctrl-C; a node that has died is found out by keepalive."""
 
-    def __init__(self, client: flight.FlightClient, asked: Ticket, address: str) -> None:
-        self._address: Final = address
+    def __init__(self, channel: Channel, asked: Ticket) -> None:
+        self._channel: Final = channel
         self._closed: Final = threading.Event()
-        try:
+        with channel.calling() as client:
+            self._client: Final = client
             self._reader: Final = client.do_get(flight.Ticket(messages.encode(asked)))
             self.schema: Final[pa.Schema] = self._reader.schema
-        except CONNECTION_ERRORS as error:
-            raise failures.from_flight(error, address) from error
 
     def close(self) -> None:
         """End the read. A thread that iterates sees the end of the stream."""
@@ -352,7 +310,7 @@ class _Reading:
                 return self._reader.read_chunk()
         except CONNECTION_ERRORS as error:
             if not self._closed.is_set():  # this is how a cancelled read ends
-                raise failures.from_flight(error, self._address) from error
+                raise self._channel.failure(self._client, error) from error
         raise StopIteration
 
 
@@ -428,10 +386,10 @@ class SnapshotStream(_Reading):
             try:
                 chunk = self._next()
             except StopIteration:
-                raise failures.unreachable(self._address, "it ended before its state had come") from None
+                raise failures.unreachable(self._channel.called, "it ended before its state had come") from None
             mark = messages.decode(chunk.app_metadata.to_pybytes(), SnapshotMark)
             if mark.files is not None:
-                check(mark.files == files, f"The snapshot of {self._address} lacks files.")
+                check(mark.files == files, f"The snapshot of {self._channel.called} lacks files.")
                 return
             files += mark.digest is not None
             yield SnapshotPiece(path=mark.path, bytes=chunk.data.column(0)[0].as_py(), digest=mark.digest)

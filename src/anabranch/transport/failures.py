@@ -80,6 +80,11 @@ def _fitting(problems: Sequence[Problem]) -> tuple[Problem, ...]:
     return tuple(problem for problem, size in zip(problems, sizes, strict=True) if size <= TEXT_BYTES)
 
 
+def is_connection_lost(error: Exception) -> bool:
+    """Whether gRPC says it, not the node."""
+    return isinstance(error, flight.FlightUnavailableError) and not error.extra_info
+
+
 def from_flight(error: Exception, address: str) -> AnabranchError:
     """The error that a failed Flight call means to its caller."""
     extra = getattr(error, "extra_info", None)

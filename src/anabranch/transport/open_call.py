@@ -19,18 +19,16 @@ import pyarrow.flight as flight
 
 from anabranch.errors import NodeUnreachable
 from anabranch.transport import failures
+from anabranch.transport.channel import CONNECTION_ERRORS, Channel
 from anabranch.transport.overdue import OVERDUE
-
-CONNECTION_ERRORS: Final = (flight.FlightError, pa.ArrowException, OSError)
 
 
 class OpenCall:
-    """Questions of one thread at a time; ``close`` may be called from any. ``called`` is how errors name the node."""
+    """Questions of one thread at a time; ``close`` may be called from any."""
 
-    def __init__(self, client: flight.FlightClient, descriptor: flight.FlightDescriptor, called: str) -> None:
-        self._client: Final = client
+    def __init__(self, channel: Channel, descriptor: flight.FlightDescriptor) -> None:
+        self._channel: Final = channel
         self._descriptor: Final = descriptor
-        self._called: Final = called
         self._lock: Final = threading.Lock()
         self._call: _Call | None = None
         self._closed = False
@@ -46,7 +44,7 @@ class OpenCall:
         if answer is None:
             answer = self._ask(self._begin(), said, rows, within_s)
         if answer is None:
-            raise failures.unreachable(self._called, "it ended the call")
+            raise failures.unreachable(self._channel.called, "it ended the call")
         return answer
 
     def close(self) -> None:
@@ -63,16 +61,14 @@ class OpenCall:
         except CONNECTION_ERRORS as error:
             self._forget()
             if call.given_up:
-                raise failures.unreachable(self._called, "it did not answer in time") from error
-            raise failures.from_flight(error, self._called) from error
+                raise failures.unreachable(self._channel.called, "it did not answer in time") from error
+            raise self._channel.failure(call.client, error) from error
         finally:
             OVERDUE.over(watched)
 
     def _begin(self) -> _Call:
-        try:
-            call = _Call(*self._client.do_exchange(self._descriptor))
-        except CONNECTION_ERRORS as error:
-            raise failures.from_flight(error, self._called) from error
+        with self._channel.calling() as client:
+            call = _Call(client, *client.do_exchange(self._descriptor))
         with self._lock:
             if not self._closed:
                 self._call = call
@@ -90,7 +86,10 @@ class OpenCall:
 class _Call:
     """One call, until it breaks."""
 
-    def __init__(self, writer: flight.FlightStreamWriter, reader: flight.FlightStreamReader) -> None:
+    def __init__(
+        self, client: flight.FlightClient, writer: flight.FlightStreamWriter, reader: flight.FlightStreamReader
+    ) -> None:
+        self.client: Final = client
         self._writer: Final = writer
         self._reader: Final = reader
         self._schema: pa.Schema | None = None
