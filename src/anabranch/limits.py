@@ -179,9 +179,9 @@ AWAY_US: Final = 5_000_000
 """How long the housekeeper may be late before that time counts as nobody's silence: the process was suspended, or the
 clock was set forward."""
 
-BATCH_INTERVAL_US: Final = 500_000
-"""How far apart the micro-batches of a stage begin, at most, while few rows wait: half a second is what a person who
-watches a trickle hardly notices, and two batches a second cost a stage about a tenth of a core."""
+BATCH_INTERVAL_US: Final = 1_000_000
+"""How far apart the micro-batches of a stage begin, at most, while few rows wait: a stage whose batches take longer
+than a tenth of it is busy for more than a tenth of the time (``PACE_BATCHES``), and a trickle waits no longer."""
 
 PACE_BATCHES: Final = 10
 """So many times what a batch takes they begin apart, up to that: a stage with a trickle is busy for a tenth of the
@@ -189,7 +189,7 @@ time."""
 
 PACE_ROWS: Final = 100
 """Rows for which a batch begins at once. They cost it hardly more than one row does; a flow of 200 rows a second is not
-held back for longer than ``BATCH_INTERVAL_US``, and a faster one for less."""
+held back for longer than half of ``BATCH_INTERVAL_US``, and a faster one for less."""
 
 UPKEEP_WAIT_S: Final = 10.0
 """How long what Spark has to know of and nobody waits for may wait, to share the batch of rows or results: a stage at
@@ -221,10 +221,6 @@ FOLLOW_WAIT_S: Final = 0.5
 
 COPY_QUIET_S: Final = 5.0
 """How long a copy that a replica reads says nothing when there is nothing to say. Its end, and a stop, end the wait."""
-
-REPEATED_WAIT_S: Final = 0.25
-"""How long a copy that only repeats what others brought is not read, while few rows come and no stage would read them
-yet: half of ``BATCH_INTERVAL_US``. If the copy that was first falls silent, a row may come so much later, once."""
 
 ACKNOWLEDGE_S: Final = 1.0
 """How often a node is told how much of its copies another one holds: it trims as often."""

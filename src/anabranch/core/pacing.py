@@ -87,6 +87,12 @@ class Pace:
     def interval_s(self) -> float:
         return min(self.most_s, limits.PACE_BATCHES * self.batch_s)
 
+    @property
+    def hold_s(self) -> float:
+        """How long whoever sends a few rows may collect them: they would wait here for longer than this, on average,
+        and wait here still after it."""
+        return self.interval_s / 2
+
     def wait_s(self, waiting: Waiting, now_s: float) -> float:
         """How long from now until a batch may begin, if nothing else comes; ``NEVER`` if nothing waits for one."""
         if not waiting.is_something:

@@ -67,6 +67,9 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "spark.sql.ui.explainMode": "simple",
     "spark.sql.streaming.minBatchesToRetain": "10",
     "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+    # The state of a Join in one store instead of four, in an order in which a watermark frees it without a scan: some
+    # 1.7 times the throughput. A checkpoint keeps the version that it was begun with.
+    "spark.sql.streaming.join.stateFormatVersion": "4",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # A snapshot that a power failure left incomplete is skipped: the changes since the one before are all there.
     "spark.sql.streaming.stateStore.autoSnapshotRepair.enabled": "true",

@@ -47,6 +47,8 @@ class Copies:
         self._to_come = to_come
         self._numbers = itertools.count()
         self._current: dict[tuple[str, str], int] = {}
+        self._hold_us: dict[tuple[str, str], int] = {}
+        """How long a reader lets a few rows of a stream wait, as it said last."""
         self._lock = threading.Lock()
 
     def read_copy(self, request: CopyRequest, cancelled: Callable[[], bool]) -> tuple[CopyAnswer, Iterator[CopyPiece]]:
@@ -54,6 +56,7 @@ class Copies:
         key = request.stream, request.reader
         with self._lock:
             number = self._current[key] = next(self._numbers)
+            self._hold_us.pop(key, None)
         served.log.wake()  # an earlier read of the same reader ends
         answer = served.subscribed(
             ReaderSubscribed(
@@ -69,7 +72,7 @@ class Copies:
 
         # What is held until a partner has it moves on with every piece, also with one that says nothing.
         quiet_s = limits.COPY_QUIET_S if self._held is None else limits.FOLLOW_WAIT_S
-        sent = _pieces(served, request.reader, answer.first_id, over, quiet_s)
+        sent = _pieces(served, request.reader, answer.first_id, over, quiet_s, lambda: self._hold_s(key))
         return (
             CopyAnswer(
                 incarnation=answer.incarnation,
@@ -113,6 +116,7 @@ class Copies:
         """One that cannot be taken, because its stream is not there, holds up no other."""
         refused: AnabranchError | None = None
         for each in acknowledgements:
+            self._hold_us[each.stream, each.reader] = each.hold_us
             try:
                 self._served(each.stream).acknowledged(
                     ReaderAcknowledged(
@@ -136,6 +140,9 @@ class Copies:
             )
         )
 
+    def _hold_s(self, key: tuple[str, str]) -> float:
+        return min(self._hold_us.get(key, 0), limits.BATCH_INTERVAL_US) / 1_000_000
+
     def _trim(self, stream: str, served: ServedLog) -> list[str]:
         cut_off: list[str] = []
         for _ in range(ROUNDS):
@@ -158,10 +165,15 @@ class Copies:
 
 
 def _pieces(
-    served: ServedLog, reader: str, first_id: int, over: Callable[[], bool], quiet_s: float
+    served: ServedLog,
+    reader: str,
+    first_id: int,
+    over: Callable[[], bool],
+    quiet_s: float,
+    hold_s: Callable[[], float],
 ) -> Iterator[CopyPiece]:
     """The log from this tuple on, until the reader is cut off from it."""
     log = served.log
-    yield from pieces(log, first_id, over, quiet_s=quiet_s)
+    yield from pieces(log, first_id, over, quiet_s=quiet_s, hold_s=hold_s)
     counts = not served.is_cut_off(reader)
     check(over() or not counts, f"Log {log.name!r} trimmed rows that reader {reader!r} still needs.")

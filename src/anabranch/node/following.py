@@ -12,13 +12,12 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from anabranch import limits
 from anabranch.core.backoff import RECONNECT
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.acknowledger import Acknowledger
-from anabranch.node.inlet import NEAR_PIECES, JournalInlet
+from anabranch.node.inlet import JournalInlet
 from anabranch.node.turns import Hold, at_once
 from anabranch.runtime.status import CopyStatus
 from anabranch.transport.client import Client, CopyStream
@@ -56,8 +55,6 @@ class CopyFollower:
         self._failure: AnabranchError | None = None
         self._holds = False
         self._told: Punctuations = {}
-        self._in_one_go = 0
-        """So many pieces are read before the next wait."""
         self._thread = threading.Thread(target=self._run, name=f"copy {inlet.stream} of {copy}", daemon=True)
 
     def start(self) -> None:
@@ -91,6 +88,7 @@ class CopyFollower:
             life=self._life,
             position=known.position,
             punctuations=stored.punctuations,
+            hold_us=self._inlet.hold_us(),
         )
 
     def acknowledged(self, said: CopyAcknowledgement) -> None:
@@ -183,21 +181,7 @@ class CopyFollower:
                     if isinstance(action, Acknowledge):
                         self._holds = True
                         self._acknowledger.tell(self)
-                self._let_come()
         return came
-
-    def _let_come(self) -> None:
-        """Lets what a copy repeats come for a while, to read it in one go: a thread that wakes for each row costs more
-        than its row. As much is read then as another copy brought meanwhile; if that has fallen silent, all that may be
-        left to repeat."""
-        if not self._inlet.repeats(self.copy):
-            self._in_one_go = 0
-        elif self._in_one_go > 0:
-            self._in_one_go -= 1
-        else:
-            before = self._inlet.brought()
-            self._stopping.wait(limits.REPEATED_WAIT_S)
-            self._in_one_go = (self._inlet.brought() - before or NEAR_PIECES) - 1
 
     def _check_same_stream(self, origins: tuple[str, ...]) -> None:
         if origins != self._inlet.origins:

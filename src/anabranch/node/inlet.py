@@ -65,12 +65,9 @@ PUT_OFF_ROWS: Final = 1_024
 PUT_OFF_PIECES: Final = 64
 """What is put off of one copy is taken when it is so much."""
 
-KNOWN_PIECES: Final = 256
-"""The last pieces that are known as a whole. Copies of a source are cut alike: a slower one, some seconds behind at ten
-rows a second, brings the same pieces again."""
-
-NEAR_PIECES: Final = 8
-"""A copy that is behind by fewer need not catch up at once."""
+KNOWN_ROWS: Final = 1_024
+"""The last rows of small pieces that are known: a slower copy, some seconds behind at ten rows a second, brings the
+same rows again, maybe cut in another way."""
 
 INLET_READER: Final = "inlet"
 """As whom an inlet reads its own journal. It must never be cut off."""
@@ -81,6 +78,10 @@ class PacedReader(Protocol):
 
     def may_wait(self, stream: str, promises: Punctuations) -> bool:
         """Whether it would not read now what comes now with these promises. Asked with the lock of the inlet."""
+        ...
+
+    def hold_us(self) -> int:
+        """How long whoever sends it a few rows may collect them."""
         ...
 
     def ring(self) -> None:
@@ -113,15 +114,15 @@ class _Piece:
     def is_small(self) -> bool:
         return self.count <= SMALL_ROWS
 
-    def key(self) -> bytes:
-        """The identities in it, as they are stored."""
-        if self.rows is None:
-            return b""
-        columns = (self.rows.column(name) for name in (TID, STIME, ORIGIN))
-        return b"".join(
-            column.buffers()[1].slice(column.offset * width, len(column) * width).to_pybytes()
-            for column, width in zip(columns, (8, 8, 4), strict=True)
-        )
+    def keys(self) -> list[bytes]:
+        """The identity of each row, as it is stored."""
+        if self.rows is None or not self.rows.num_rows:
+            return []
+        (tids, stimes), origins = (_fixed(self.rows, name, 8) for name in (TID, STIME)), _fixed(self.rows, ORIGIN, 4)
+        return [
+            tids[8 * row : 8 * row + 8] + stimes[8 * row : 8 * row + 8] + origins[4 * row : 4 * row + 4]
+            for row in range(self.count)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +142,13 @@ def _joined(pieces: list[_Piece]) -> _Piece:
     if batches:
         rows = batches[0] if len(batches) == 1 else pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
     return _Piece(pieces[0].first_id, rows, pieces[-1].promises)
+
+
+def _fixed(rows: pa.RecordBatch, name: str, width: int) -> bytes:
+    """The values of a column that have so many bytes each."""
+    column = rows.column(name)
+    values: bytes = column.buffers()[1].slice(column.offset * width, len(column) * width).to_pybytes()
+    return values
 
 
 def _is_past(since: float | None, wait_s: float) -> bool:
@@ -176,12 +184,11 @@ class JournalInlet:
         """What those promise for which a copy may vouch."""
         self._offered: dict[str, int] = {}
         """The most that any copy has promised."""
-        self._repeating: set[str] = set()
-        self._brought = 0
         self._readers: list[PacedReader] = []
         self._uncompared: dict[str, list[_Piece]] = {}
         self._uncompared_since: float | None = None
-        self._known: dict[bytes, int] = {}
+        self._known: dict[bytes, None] = {}
+        """The identities of the last rows of small pieces, oldest first."""
         self._comparing = Comparing(journal.name, self.origins, journal.tops()) if compares else None
 
     @property
@@ -252,16 +259,15 @@ class JournalInlet:
         Returns what is left to do: what passes is in the journal, durably.
         """
         piece = _Piece(first_id, rows, promises)
-        key = piece.key() if piece.is_small else None
-        numbers = None if rows is None or key is not None else self._numbers(rows)
+        keys = piece.keys() if piece.is_small else None
+        numbers = None if rows is None or keys is not None else self._numbers(rows)
         with self._lock:
-            self._repeating.discard(copy)
-            if key is not None and self._follows(copy, incarnation, piece) and self._waits(copy, piece, key):
+            if keys is not None and self._follows(copy, incarnation, piece) and self._waits(copy, piece, keys):
                 return [Acknowledge(copy=copy, position=Position(incarnation, first_id + piece.count - 1))]
             self._take(copy)
             actions = self._handle([(_event(copy, incarnation, piece), rows)], numbers)
-            if key:
-                self._know(key)
+            if keys:
+                self._know(keys)
         return actions
 
     def read_by(self, reader: PacedReader) -> None:
@@ -285,14 +291,9 @@ class JournalInlet:
         with self._lock:
             self._take(*self._bringing)
 
-    def repeats(self, copy: str) -> bool:
-        """Whether the last that a copy sent was brought by another just before, and no stage would read yet what comes
-        next. Then the copy need not be read for a while."""
-        return copy in self._repeating
-
-    def brought(self) -> int:
-        """How many small pieces came that were new, since the node started."""
-        return self._brought
+    def hold_us(self) -> int:
+        """How long copies may collect a few rows before they send them: no stage that reads the journal would hurry."""
+        return min((reader.hold_us() for reader in self._readers), default=0)
 
     # --- what is put off -------------------------------------------------------------------------------------------
 
@@ -305,20 +306,18 @@ class JournalInlet:
         last_id = known.position.id if not put_off else put_off[-1].first_id + put_off[-1].count - 1
         return piece.first_id == last_id + 1
 
-    def _waits(self, copy: str, piece: _Piece, key: bytes) -> bool:
+    def _waits(self, copy: str, piece: _Piece, keys: Sequence[bytes]) -> bool:
         """Puts a piece off that follows on its copy, if it brings nothing or can wait."""
-        is_known = not key or key in self._known
+        is_known = all(key in self._known for key in keys)
         if is_known and self._promises_no_more(piece, {}):
             self._put_piece_off(copy, piece)
-            self._note_repeated(copy, key)
             return True
         if not self._may_wait(piece.promises):
             return False
         if is_known and self._promises_no_more(piece, self._to_come):
             self._put_piece_off(copy, piece)
-            self._note_repeated(copy, key)
         else:
-            self._let_wait(copy, piece, key)
+            self._let_wait(copy, piece, keys)
         return True
 
     def _promises_no_more(self, piece: _Piece, to_come: Punctuations) -> bool:
@@ -328,36 +327,28 @@ class JournalInlet:
             time <= promised.get(origin, 0) or time <= to_come.get(origin, 0) for origin, time in piece.promises.items()
         )
 
-    def _note_repeated(self, copy: str, key: bytes) -> None:
-        if key and self._brought - self._known[key] < NEAR_PIECES and self._may_wait({}):
-            self._repeating.add(copy)
-
     def _may_wait(self, promises: Punctuations) -> bool:
         """Whether no stage would read yet what comes with these promises, after all that was put off."""
         for origin, time_us in promises.items():
             self._offered[origin] = max(time_us, self._offered.get(origin, 0))
         return bool(self._readers) and all(reader.may_wait(self.stream, self._offered) for reader in self._readers)
 
-    def _let_wait(self, copy: str, piece: _Piece, key: bytes) -> None:
+    def _let_wait(self, copy: str, piece: _Piece, keys: Sequence[bytes]) -> None:
         is_first = not self._bringing
-        is_known = not key or key in self._known
-        self._bringing[copy] = self._bringing.get(copy, 0) + (0 if is_known else piece.count)
+        self._bringing[copy] = self._bringing.get(copy, 0) + sum(key not in self._known for key in keys)
         floors, promised = self._state.copies[copy].floors, self._state.punctuations
         for origin, time_us in piece.promises.items():
             if floors.get(origin, 0) <= promised.get(origin, 0):
                 self._to_come[origin] = max(time_us, self._to_come.get(origin, 0))
-        if key:
-            self._know(key)
+        self._know(keys)
         self._put_piece_off(copy, piece)
         if is_first or self._bringing.get(copy, 0) >= limits.PACE_ROWS:
             for reader in self._readers:
                 reader.ring()
 
-    def _know(self, key: bytes) -> None:
-        if key not in self._known:
-            self._brought += 1
-            self._known[key] = self._brought
-        if len(self._known) > KNOWN_PIECES:
+    def _know(self, keys: Sequence[bytes]) -> None:
+        self._known.update(dict.fromkeys(keys))
+        while len(self._known) > KNOWN_ROWS:
             del self._known[next(iter(self._known))]
 
     def _put_piece_off(self, copy: str, piece: _Piece) -> None:

@@ -152,6 +152,8 @@ class StageRunner:
         self._tops: dict[str, tuple[int, int]] = {}
         """Per input, its last row, and the largest time of all rows up to it."""
         self._passing = Passing(diagram, stage)
+        self._no_rows: dict[str, pa.Table] = {}
+        """Of each log, made once: Arrow loads and asks a lot for an empty column."""
         self._passed = Mark(ends={}, watermark_us=0)
         """Up to where boundaries were passed on that Spark has not read."""
         self._must_run = True
@@ -523,8 +525,9 @@ class StageRunner:
             except DiskFull:
                 return False
             for log in logs:
-                nothing = stored_schema(log.spec.schema).empty_table()
-                self._written(log.name, log.last_id() + 1, nothing, log.punctuations())
+                if log.name not in self._no_rows:
+                    self._no_rows[log.name] = stored_schema(log.spec.schema).empty_table()
+                self._written(log.name, log.last_id() + 1, self._no_rows[log.name], log.punctuations())
         return True
 
     def _wait_s(self, waiting: Waiting, now: float) -> float:
@@ -610,6 +613,12 @@ class StageRunner:
         kept = self._keeps({stream: 1}) and not self._ends_window(stream, promises)
         waiting = Waiting(rows=1, kept=kept, choosy=self._is_choosy, boundaries=True)
         return self._pace.wait_s(waiting, time.monotonic()) > 0
+
+    def hold_us(self) -> int:
+        """How long the copies of its inputs may collect a few rows before they send them."""
+        if not self.has_run or self._awaited is not None or self.failed is not None or self._stopping():
+            return 0
+        return round(self._pace.hold_s * 1_000_000)
 
     def _ends_window(self, stream: str, promises: Punctuations) -> bool:
         """Whether a journal with these promises would allow results that it does not allow yet."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from anabranch.model.names import OWNED_LANE, lane_origin
@@ -455,6 +455,13 @@ class Diagram:
     name: str
     boxes: tuple[Box, ...]
     outputs: tuple[Output, ...]
+    _hash: int = field(default=0, init=False, repr=False, compare=False)
+
+    def __hash__(self) -> int:
+        """Computed once: what is known of a diagram is looked up by it, for every batch."""
+        if not self._hash:
+            object.__setattr__(self, "_hash", hash((self.name, self.boxes, self.outputs)))
+        return self._hash
 
     def box(self, name: str) -> Box:
         return next(box for box in self.boxes if box.name == name)

@@ -238,6 +238,10 @@ class Log:
         look around without one."""
         return self._published.wait_beyond(self.name, seq, timeout_s)
 
+    def wait_row(self, id: int, timeout_s: float) -> bool:
+        """Wait until there is a row ``id``; False as for ``wait_beyond``. Fewer rows wake nobody."""
+        return self._published.wait_row(self.name, id, timeout_s)
+
     def wake(self) -> None:
         """Whoever waits for a log of this store looks around, whether it is still wanted."""
         self._published.wake()

@@ -100,15 +100,37 @@ class LogState:
         )
 
 
+class _Waiter:
+    """Someone who sleeps until a log has what is waited for, or is woken to look around."""
+
+    __slots__ = ("_bell", "_is_rung", "is_there", "log")
+
+    def __init__(self, log: str, is_there: Callable[[LogState], bool]) -> None:
+        self.log: Final = log
+        self.is_there: Final = is_there
+        self._bell = threading.Lock()
+        self._bell.acquire()
+        self._is_rung = False
+
+    def sleep(self, timeout_s: float) -> None:
+        self._bell.acquire(timeout=timeout_s)
+
+    def ring(self) -> None:
+        """With the lock of ``Published``."""
+        if not self._is_rung:
+            self._is_rung = True
+            self._bell.release()
+
+
 class Published:
-    """The committed states of a store's logs, and the bell that rings when they change."""
+    """The committed states of a store's logs, and the bells that ring when they change. Who waits for one log is not
+    woken for another, nor for less than it waits for."""
 
     def __init__(self) -> None:
         self._states: dict[str, LogState] = {}
         self._open = True
-        self._wakes = 0
         self._lock = threading.Lock()
-        self._changed = threading.Condition(self._lock)
+        self._waiters: list[_Waiter] = []
         self._bells: list[Callable[[], None]] = []
 
     def states(self) -> dict[str, LogState]:
@@ -128,8 +150,10 @@ class Published:
     def publish(self, states: Mapping[str, LogState]) -> None:
         with self._lock:
             before, self._states = self._states, dict(states)
-            if any(before.get(name) is not state for name, state in states.items()):
-                self._changed.notify_all()
+            for waiter in self._waiters:
+                state = states.get(waiter.log)
+                if state is not None and state is not before.get(waiter.log) and waiter.is_there(state):
+                    waiter.ring()
         for bell in self._bells:
             bell()
 
@@ -140,23 +164,37 @@ class Published:
     def close(self) -> None:
         with self._lock:
             self._open = False
-            self._changed.notify_all()
+            self._ring_all()
 
     def wake(self) -> None:
         """Whoever waits looks around."""
         with self._lock:
-            self._wakes += 1
-            self._changed.notify_all()
+            self._ring_all()
 
     def wait_beyond(self, name: str, seq: int, timeout_s: float) -> bool:
+        return self._wait(name, lambda state: state.end.seq > seq, timeout_s)
+
+    def wait_row(self, name: str, id: int, timeout_s: float) -> bool:
+        return self._wait(name, lambda state: state.end.id >= id, timeout_s)
+
+    def _wait(self, name: str, is_there: Callable[[LogState], bool], timeout_s: float) -> bool:
         with self._lock:
-            if self._states[name].end.seq > seq:
+            if is_there(self._states[name]):
                 return True
-            wakes = self._wakes
-            self._changed.wait_for(
-                lambda: not self._open or self._states[name].end.seq > seq or self._wakes != wakes, timeout_s
-            )
-            return self._states[name].end.seq > seq
+            if not self._open:
+                return False
+            waiter = _Waiter(name, is_there)
+            self._waiters.append(waiter)
+        try:
+            waiter.sleep(timeout_s)
+        finally:
+            with self._lock:
+                self._waiters.remove(waiter)
+        return is_there(self._states[name])
+
+    def _ring_all(self) -> None:
+        for waiter in self._waiters:
+            waiter.ring()
 
 
 def find_mark(connection: Connection, state: LogState, seq: int) -> Mark | None:

@@ -129,13 +129,15 @@ class PieceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAcknowledgement:
-    """A replica holds everything up to ``position`` durably, and promises this itself."""
+    """A replica holds everything up to ``position`` durably, and promises this itself. The copy may collect a few rows
+    for ``hold_us`` before it sends them."""
 
     stream: str
     reader: str
     life: str
     position: Position
     punctuations: Mapping[str, int]
+    hold_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

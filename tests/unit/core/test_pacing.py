@@ -38,6 +38,11 @@ def test_a_row_soon_after_another_waits_for_the_pace() -> None:
     assert paced().wait_s(ONE_ROW, 0.1) == pytest.approx(0.3)
 
 
+def test_whoever_sends_a_few_rows_may_collect_them_for_half_of_what_they_would_wait() -> None:
+    assert paced().hold_s == pytest.approx(0.2)
+    assert paced(most_s=0).hold_s == 0
+
+
 def test_many_rows_wait_for_nothing() -> None:
     assert paced().wait_s(Waiting(rows=limits.PACE_ROWS - 1, boundaries=True), 0.1) > 0
     assert paced().wait_s(Waiting(rows=limits.PACE_ROWS, boundaries=True), 0.1) == 0.0

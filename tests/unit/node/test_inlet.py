@@ -128,7 +128,10 @@ def places(journal: Journal) -> dict[str, int]:
     return {copy: known.position.id for copy, known in journal.inlet.stored().copies.items()}
 
 
-def test_what_is_known_already_waits_for_the_next_transaction(journal: Journal) -> None:
+def test_what_is_known_already_waits_for_the_next_transaction(
+    journal: Journal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inlet, "SMALL_ROWS", 0)  # small ones are put off
     for copy in ("m", "n"):
         journal.answered(copy)
     journal.arrived("m", 1, [(0, 10, 1), (0, 11, 2)], a=10)
@@ -171,7 +174,7 @@ def test_what_is_put_off_of_a_copy_is_bounded(journal: Journal) -> None:
         for copy in ("m", "n"):
             journal.arrived(copy, number, [(0, number, number)], a=number)
     assert len(journal.inlet._put_off["n"]) == 1
-    assert len(journal.inlet._known) <= inlet.KNOWN_PIECES
+    assert len(journal.inlet._known) <= inlet.KNOWN_ROWS
 
 
 def test_a_known_piece_that_promises_more_is_taken_at_once(journal: Journal) -> None:
@@ -207,11 +210,15 @@ class Stage:
     def __init__(self) -> None:
         self.waits = True
         self.rung = 0
+        self.hold = 0
         self.offered: Punctuations = {}
 
     def may_wait(self, stream: str, promises: Punctuations) -> bool:
         self.offered = dict(promises)
         return self.waits
+
+    def hold_us(self) -> int:
+        return self.hold
 
     def ring(self) -> None:
         self.rung += 1
@@ -270,31 +277,23 @@ def test_a_promise_for_which_the_first_copy_may_not_vouch_is_taken_from_the_seco
     assert journal.log.punctuations() == {"a": 7}
 
 
-def test_a_copy_repeats_what_another_has_brought_while_no_stage_would_read_yet(journal: Journal, stage: Stage) -> None:
-    def repeating() -> list[str]:
-        return [copy for copy in ("m", "n") if journal.inlet.repeats(copy)]
-
-    for number in (1, 2):
+def test_rows_that_another_copy_cuts_in_another_way_are_known(journal: Journal, stage: Stage) -> None:
+    for number in (1, 2, 3):
         journal.arrived("m", number, [(0, number, number)], a=number)
-    journal.arrived("n", 1, [(0, 1, 1)], a=1)
-    assert (repeating(), journal.inlet.brought()) == (["n"], 2)
-    journal.arrived("n", 2, [(0, 2, 2)], a=2)
-    assert (repeating(), journal.inlet.brought()) == (["n"], 2)
+    journal.arrived("n", 1, [(0, 1, 1), (0, 2, 2), (0, 3, 3)], a=3)
+    assert journal.inlet.waiting() == (3, True)
+    journal.arrived("n", 4, [(0, 3, 3), (0, 4, 4)], a=4)
+    assert journal.inlet.waiting() == (3, True), "of the second copy, one row is new"
     journal.inlet.take()
-    journal.arrived("n", 3, [(0, 3, 3)], a=3)
-    assert repeating() == [], "it was the first to bring this"
-    stage.waits = False
-    journal.arrived("m", 3, [(0, 3, 3)], a=3)
-    assert repeating() == [], "a stage would read what comes next"
+    assert journal.entries() == [(0, 1, 1), (0, 2, 2), (0, 3, 3), (0, 4, 4)]
 
 
-def test_a_copy_that_is_far_behind_catches_up_first(journal: Journal, stage: Stage) -> None:
-    for number in range(1, inlet.NEAR_PIECES + 2):
-        journal.arrived("m", number, [(0, number, number)], a=number)
-    journal.arrived("n", 1, [(0, 1, 1)], a=1)
-    assert not journal.inlet.repeats("n")
-    journal.arrived("n", 2, [(0, 2, 2)], a=2)
-    assert journal.inlet.repeats("n")
+def test_copies_may_collect_rows_for_as_long_as_the_most_impatient_stage_says(journal: Journal, stage: Stage) -> None:
+    other = Stage()
+    stage.hold, other.hold = 250, 100
+    assert journal.inlet.hold_us() == 250
+    journal.inlet.read_by(other)
+    assert journal.inlet.hold_us() == 100
 
 
 def test_pieces_are_compared_later_than_they_are_stored(

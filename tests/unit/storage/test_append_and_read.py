@@ -190,6 +190,19 @@ def test_reading_many_segments_takes_memory_for_a_few(request: pytest.FixtureReq
     assert largest < most  # of SQLite's bytes Arrow copies nothing; they live as long as the few segments do
 
 
+def test_who_waits_for_many_rows_is_not_woken_for_fewer(store: Store) -> None:
+    log = store.log("s")
+    looks: list[int] = []
+    waiting = threading.Thread(target=lambda: looks.append(log.last_id() if log.wait_row(3, HANG_S) else 0))
+    waiting.start()
+    for value in range(3):
+        append(store, [value])
+    waiting.join(timeout=HANG_S)
+    assert looks == [3]
+    assert log.wait_row(3, 0.0)
+    assert not log.wait_row(4, 0.0)
+
+
 def test_a_reader_follows_by_waiting_for_the_next_commit(store: Store) -> None:
     log = store.log("s")
     assert not log.wait_beyond(0, 0.0)
