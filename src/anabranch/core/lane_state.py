@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from anabranch import limits
 from anabranch.errors import StateError
 from anabranch.model.times import CLOSED_US
@@ -20,7 +22,7 @@ from anabranch.query.boxes import Source
 
 FORMAT: Final = 1
 
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), sort_keys=True, check_circular=False)
+_ENCODER: Final = msgspec.json.Encoder(order="deterministic")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class LaneState:
                 "next_number": self.next_number,
                 "producers": {name: (p.session, p.next_number, p.seen_us) for name, p in self.producers.items()},
             }
-        ).encode()
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> LaneState:

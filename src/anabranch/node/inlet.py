@@ -26,6 +26,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -549,10 +550,10 @@ def _key(stream: str) -> str:
 def _encoded(state: InletState) -> bytes:
     """Without the identities: they are in the journal."""
     copies = {
-        name: {"position": str(copy.position), "promises": dict(copy.promises), "floors": dict(copy.floors)}
+        name: {"position": str(copy.position), "promises": copy.promises, "floors": copy.floors}
         for name, copy in state.copies.items()
     }
-    return json.dumps({"copies": copies, "punctuations": dict(state.punctuations)}).encode()
+    return msgspec.json.encode({"copies": copies, "punctuations": state.punctuations})
 
 
 def _decoded(stored: bytes) -> InletState:

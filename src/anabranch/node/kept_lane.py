@@ -15,6 +15,8 @@ from collections.abc import Callable, Set
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from anabranch.core.lane_state import LaneState
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.errors import check
@@ -24,7 +26,7 @@ from anabranch.node.decided import Decided
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 
-_ENCODER: Final = json.JSONEncoder(separators=(",", ":"), check_circular=False)
+_ENCODER: Final = msgspec.json.Encoder()
 
 
 class Held:
@@ -216,7 +218,7 @@ def _facts(copy: Copy) -> bytes:
             "learns": copy.learns,
             "lives": dict(copy.lives),
         }
-    ).encode()
+    )
 
 
 def _facts_key(lane: str) -> str:

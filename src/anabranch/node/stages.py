@@ -16,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
+import msgspec
 import pyarrow as pa
 
 from anabranch import failpoints, limits
@@ -44,6 +45,7 @@ from anabranch.transport.journals import MadeBatch
 if TYPE_CHECKING:
     from anabranch.engine.run import StageBatch, StageRun
 
+_RANGES: Final = msgspec.json.Encoder(order="deterministic")
 _HEADER: Final = (TID, STIME, ORIGIN)
 _BROKEN: Final = (InvariantBroken, StateError)
 """Errors that trying again cannot mend."""
@@ -344,7 +346,7 @@ class StageRunner:
                 BatchRecord(
                     lineage=record.lineage,
                     batch_id=record.batch_id,
-                    ranges=json.dumps(record.ranges, sort_keys=True),
+                    ranges=_RANGES.encode(record.ranges).decode(),
                     watermark_us=batch.watermark_us,
                 )
             )
