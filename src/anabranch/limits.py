@@ -259,7 +259,7 @@ RELEASE_NEWS_S: Final = 0.15
 """How long the news that an entry is released may wait for the next entry, to go with it: what follows shows rows this
 much later than who leads, and half of the letters are saved where rows come in a stream."""
 
-LATER_S: Final = 0.5
+LATER_S: Final = 1.0
 """How long an entry may wait to be given to a peer that is not needed for its majority, and at a peer to be shown when
 its release is known: whatever else comes until then goes with it. The copy of who leads has shown it by then."""
 

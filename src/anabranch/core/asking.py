@@ -2,7 +2,7 @@
 
 An entry is released when a majority holds it, so with two peers one answer is enough. The leader asks as many peers at
 once as it needs, those that were quickest when it last asked all of them. The others hear of it *later*: with the next
-entries, half a second after it at most, in one letter. So each of them does for several entries together
+entries, a second after it at most, in one letter. So each of them does for several entries together
 what it would otherwise do for each, and so does the leader.
 
 If those that were asked do not answer within three times what they usually take, all are asked. Whoever's answers
