@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -37,6 +38,12 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("long" if config.getoption("--long") else "short")
     if (file := config.getoption("--costs")) is not None:
         config.pluginmanager.register(Costs(file))
+
+
+def pytest_collection_finish() -> None:
+    """What was loaded stays to the end: the garbage collector need not look through it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

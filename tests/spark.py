@@ -25,6 +25,9 @@ INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.facto
 """Whether Spark makes Java code of expressions, as it does for users, or not: a page with many small queries makes
 more code than rows. Nodes of a process share a session, so each of them says which it wants."""
 
+LIGHT = {**INTERPRETED, "spark.sql.shuffle.partitions": "1"}
+"""For nodes with few rows whose faults are the matter, and not what Spark computes: each batch costs them least."""
+
 
 @contextmanager
 def scratch() -> Iterator[Path]:

@@ -14,6 +14,7 @@ import random
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -158,9 +159,14 @@ def _rows_of(kind: str, server: str) -> Any:
 # --- the deployment ------------------------------------------------------------------------------------------------
 
 
-def write_deployment(recording: Recording, folder: Path, *, joins: int) -> Path:
-    """The file of a deployment at free ports, its query beside it; with so many copies of the join."""
+def write_deployment(
+    recording: Recording, folder: Path, *, joins: int, java: str = "", conf: Mapping[str, str] = MappingProxyType({})
+) -> Path:
+    """The file of a deployment at free ports, its query beside it; with so many copies of the join, and with these
+    settings of Spark."""
     recording.write_query(folder / "planetlab.yaml")
+    spark = {"spark.driver.memory": "600m", "spark.driver.extraJavaOptions": java or java_options(), **conf}
+    settings = ", ".join(f'"{name}" = "{value}"' for name, value in spark.items())
     placed = JOINS[:joins]
     nodes = "\n".join(
         f'{name} = {{address = "127.0.0.1:{port}"}}'
@@ -173,7 +179,7 @@ faults = true
 
 [spark]
 master = "local[1]"
-conf = {{spark.driver.memory = "600m", spark.driver.extraJavaOptions = "{java_options()}"}}
+conf = {{{settings}}}
 
 [nodes]
 {nodes}

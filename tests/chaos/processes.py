@@ -32,8 +32,9 @@ POLL_S = (0.1, 0.5)
 
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
-QUICK_START = "-XX:TieredStopAtLevel=1"
-"""Without its optimising compiler the JVM is up sooner, which is what counts in a life of seconds."""
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:-UseParallelGC -XX:+UseSerialGC"
+"""Without its optimising compiler the JVM is up sooner, which is what counts in a life of seconds; and a heap that is
+small needs one thread to clean it."""
 
 
 def java_options(more: str = QUICK_START) -> str:

@@ -13,6 +13,7 @@ from tests.chaos import planetlab
 from tests.chaos.deployment_run import DeploymentRun
 from tests.chaos.fault_plan import Fault
 from tests.chaos.recording import expected_output
+from tests.spark import LIGHT, QUICK_JVM
 
 ENTRIES_S = 40
 
@@ -30,7 +31,8 @@ def test_hurt_in_all_its_parts_the_experiment_has_the_output_of_the_reference(tm
     seed = random.SystemRandom().randrange(1_000_000)
     print(f"seed {seed}, in {tmp_path}")
     recording = planetlab.record(seed)
-    run = DeploymentRun(planetlab.write_deployment(recording, tmp_path, joins=1), recording, planetlab.OUTPUT)
+    file = planetlab.write_deployment(recording, tmp_path, joins=1, java=QUICK_JVM, conf=LIGHT)
+    run = DeploymentRun(file, recording, planetlab.OUTPUT)
     outcome = run.run_hurt(FAULTS, entries_s=ENTRIES_S)
     print(outcome.figures)
     assert set(outcome.faults) == set(FAULTS)

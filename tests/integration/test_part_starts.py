@@ -23,7 +23,7 @@ from tests.chaos.checkers import nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.integration.test_parts import rows
 from tests.integration.test_shared_replicas import QUERY, expected
-from tests.spark import QUICK_JVM
+from tests.spark import LIGHT, QUICK_JVM
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -53,7 +53,7 @@ def made(directory: Path, ports: list[int]) -> Node:
     plan = load_plan(directory / "layers.toml")
     settings = NodeSettings(
         master="local[2]",
-        conf={"spark.driver.extraJavaOptions": QUICK_JVM},
+        conf={"spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT},
         port=ports[1],
         disk_reserve_bytes=1 << 20,
         log_bytes=LIMIT,

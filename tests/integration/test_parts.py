@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from anabranch.reference.tuples import Tuple
 from tests.assigning import assigned
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
-from tests.spark import QUICK_JVM
+from tests.spark import LIGHT, QUICK_JVM
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.spark
@@ -64,7 +65,7 @@ class Deployment:
         self._diagram = diagram()
 
     def start(self, name: str) -> None:
-        conf = {"spark.driver.extraJavaOptions": QUICK_JVM}
+        conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT}
         settings = NodeSettings(
             master="local[2]",
             conf=conf,
@@ -126,6 +127,7 @@ def compared(node: Node) -> dict[str, dict[str, str]]:
     return {copy: facts.compared for copy, facts in node.statistics().compared["every_second"].items()}
 
 
+@cache
 def expected(count: int) -> list[Row]:
     run = ReferenceRun(diagram())
     start_us = int(START.timestamp()) * 1_000_000
@@ -198,7 +200,7 @@ def test_a_replica_that_computes_something_else_is_found_where_no_node_reads_it(
             query.output("odd", events.filter("x % 2 = 1" if name != "b" else "x % 2 = 1 AND x <> 333", name="odd"))
             settings = NodeSettings(
                 master="local[1]",
-                conf={"spark.driver.extraJavaOptions": QUICK_JVM},
+                conf={"spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT},
                 port=port,
                 disk_reserve_bytes=1 << 20,
             )

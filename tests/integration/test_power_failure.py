@@ -28,7 +28,7 @@ from anabranch.reference.tuples import Tuple
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.recording import HOUR_US
-from tests.spark import running
+from tests.spark import INTERPRETED, running
 from tests.waiting import HANG_S, wait_for
 
 STAGES = ("numbers", "totals", "pairs")
@@ -129,7 +129,7 @@ def test_a_node_goes_on_after_a_power_failure(tmp_path: Path, images: int) -> No
     random = Random(seed)
     disk = Disk(tmp_path / "state", tmp_path)
     taken: list[Path] = []
-    with disk.watching(), running(query(), tmp_path / "state", boundary_interval_us=HOUR_US) as node:
+    with disk.watching(), running(query(), tmp_path / "state", boundary_interval_us=HOUR_US, conf=INTERPRETED) as node:
         pushing = threading.Thread(target=push_all, args=(node, 0.1 * images))
         pushing.start()
         for number in range(images):
@@ -138,7 +138,7 @@ def test_a_node_goes_on_after_a_power_failure(tmp_path: Path, images: int) -> No
             taken.append(disk.image(f"image-{number}", random))
         pushing.join()
     for image in taken:
-        with running(query(), image, boundary_interval_us=HOUR_US) as node:
+        with running(query(), image, boundary_interval_us=HOUR_US, conf=INTERPRETED) as node:
             push_all(node, 0)
             assert node.wait_caught_up(HANG_S), node.failure() or node.statistics().stages
             for stream, rows in expected().items():

@@ -23,7 +23,7 @@ from anabranch.reference.tuples import Tuple
 from anabranch.runtime.status import HostStatus
 from tests.chaos.checkers import Row, ids_contiguous, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
-from tests.spark import QUICK_JVM
+from tests.spark import LIGHT, QUICK_JVM
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.processes
@@ -65,8 +65,9 @@ class Deployment:
         ports = free_ports(2)
         self.address = {name: f"127.0.0.1:{port}" for name, port in zip(HOSTS, ports, strict=True)}
         nodes = "\n".join(f'{name} = {{address = "{address}"}}' for name, address in self.address.items())
-        java = f'conf = {{spark.driver.memory = "700m", spark.driver.extraJavaOptions = "{QUICK_JVM}"}}'
-        self.head = f'[spark]\nmaster = "local[2]"\n{java}\n\n[nodes]\n{nodes}\n\n'
+        conf = {"spark.driver.memory": "700m", "spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT}
+        settings = ", ".join(f'"{key}" = "{value}"' for key, value in conf.items())
+        self.head = f'[spark]\nmaster = "local[2]"\nconf = {{{settings}}}\n\n[nodes]\n{nodes}\n\n'
         self.file = folder / "shared.toml"
         self.file.write_text(self.head + write(folder, "first", "second"))
         self.hosts = Supervisor(self.file, state=folder / "state")

@@ -12,6 +12,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from anabranch.runtime.status import SharedLaneStatus
 from tests.chaos.checkers import Row, nothing_twice, rows_of, same_rows
 from tests.chaos.clients import read_stream
 from tests.integration.test_parts import START, rows
-from tests.spark import QUICK_JVM
+from tests.spark import LIGHT, QUICK_JVM
 from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.spark
@@ -80,7 +81,7 @@ class Hosts:
     def start(self, name: str) -> None:
         settings = NodeSettings(
             master="local[2]",
-            conf={"spark.driver.extraJavaOptions": QUICK_JVM},
+            conf={"spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT},
             port=self.plan.nodes[name].address.port,
             disk_reserve_bytes=1 << 20,
         )
@@ -142,6 +143,7 @@ def deployed(directory: Path) -> Iterator[Hosts]:
         yield hosts
 
 
+@cache
 def expected(count: int) -> list[Row]:
     run = ReferenceRun(Query.from_yaml(QUERY).checked())
     start_us = int(START.timestamp()) * 1_000_000
