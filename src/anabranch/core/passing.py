@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping
 from anabranch.core.output import output_punctuations
 from anabranch.core.pacing import keeps_rows, shows_results
 from anabranch.model.punctuation import Punctuations
+from anabranch.query import catalog
 from anabranch.query.boxes import Arrow, Diagram, Join
 from anabranch.query.graph import Stage, is_stateful, read_as
 
@@ -38,6 +39,8 @@ class Passing:
         self._root = diagram.box(stage.root)
         sides = self._root.inputs if self._waits and isinstance(self._root, Join) else ()
         self._sides = [frozenset(_streams(diagram, stage, arrow)) for arrow in sides]
+        self._keeps_rows = self._waits and keeps_rows(self._root)
+        self._may_show = self._waits and catalog.waits_us(self._root) is not None
 
     def keeps(self, rows: Mapping[str, int], said_us: Mapping[str, int], top_us: Callable[[str], int]) -> bool:
         """Whether rows that no batch has read show nothing before a boundary or other rows come.
@@ -45,10 +48,8 @@ class Passing:
         Of each stream: how many there are, what the last batch heard it promise, which is no more than their times, and
         the largest time of all rows that it ever had.
         """
-        if not self._waits:
-            return False
-        if not isinstance(self._root, Join):
-            return keeps_rows(self._root)
+        if not isinstance(self._root, Join) or not self._waits:
+            return self._keeps_rows
         within_us, (left, right) = self._root.within_us, self._sides
         return not left & right and all(
             not rows.get(stream, 0) or max(map(top_us, others)) + within_us < said_us.get(stream, 0)
@@ -75,7 +76,7 @@ class Passing:
 
     def shows(self, before_us: int, now_us: int) -> bool:
         """Whether a batch may have results to show when the watermark has gone from one time to another."""
-        return self._waits and shows_results(self._root, before_us, now_us)
+        return self._may_show and now_us > before_us and shows_results(self._root, before_us, now_us)
 
 
 def _streams(diagram: Diagram, stage: Stage, arrow: Arrow) -> Iterator[str]:

@@ -570,8 +570,8 @@ class StageRunner:
     def _keeps(self, rows: Mapping[str, int]) -> bool:
         """Whether so many rows of the inputs, which no batch has read, show nothing yet. The largest times that were
         known before are no more than those of now: most rows of a busy Join need no look into its journals."""
-        looks = (self._known_top_us, self._top_us)
-        return all(self._passing.keeps(rows, self._said_us, top_us) for top_us in looks)
+        keeps = self._passing.keeps
+        return keeps(rows, self._said_us, self._known_top_us) and keeps(rows, self._said_us, self._top_us)
 
     def _shows_at(self, ends: Mapping[str, End]) -> bool:
         """Whether the boundaries in the journals show results."""
