@@ -14,6 +14,7 @@ from typing import Final
 
 from anabranch import limits
 from anabranch.core.backoff import RECONNECT
+from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
@@ -29,7 +30,8 @@ _log: Final = logging.getLogger(__name__)
 
 class CopyFollower:
     """``copy`` is the node that has it, ``reader`` this one. ``rebuild`` is told why no copy can serve this node.
-    ``hold`` may keep what came waiting before the inlet takes it."""
+    ``hold`` may keep what came waiting before the inlet takes it. ``slowest`` says how far the slowest origin of this
+    part is; the copy is told with each acknowledgement."""
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class CopyFollower:
         life: str,
         rebuild: Callable[[str], None],
         hold: Hold = at_once,
+        slowest: Callable[[], Slowest] = lambda: UNKNOWN,
     ) -> None:
         self.copy: Final = copy
         self._inlet = inlet
@@ -51,6 +54,7 @@ class CopyFollower:
         self._life = life
         self._rebuild = rebuild
         self._hold = hold
+        self._slowest = slowest
         self._stopping = threading.Event()
         self._reading: CopyStream | None = None
         self._failure: AnabranchError | None = None
@@ -85,13 +89,20 @@ class CopyFollower:
         known = stored.copies.get(self.copy)
         if known is None or not self._holds:
             return None
+        slowest = self._slowest()
         return CopyAcknowledgement(
             stream=self._inlet.stream,
             reader=self._reader,
             life=self._life,
             position=known.position,
             punctuations=stored.punctuations,
+            slowest_us=slowest.time_us,
+            slowest_origin=slowest.origin,
         )
+
+    def tell_again(self) -> None:
+        """What the copy is told with an acknowledgement has changed, and is told even if nothing came of it."""
+        self._acknowledger.tell(self)
 
     def acknowledged(self, said: CopyAcknowledgement) -> None:
         self._told = said.punctuations

@@ -129,13 +129,18 @@ class PieceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAcknowledgement:
-    """A replica holds everything up to ``position`` durably, and promises this itself."""
+    """A replica holds everything up to ``position`` durably, and promises this itself.
+
+    Where a source has a horizon, it also tells how far its slowest origin is; 0 if it does not know (``core.horizon``).
+    """
 
     stream: str
     reader: str
     life: str
     position: Position
     punctuations: Mapping[str, int]
+    slowest_us: int = 0
+    slowest_origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
