@@ -175,6 +175,8 @@ def test_a_replica_that_died_holds_nobody_while_another_reports(tmp_path: Path) 
         made.push("slow", 0)
         made.push("fast", 5)
         made.wait_known(0, "slow")
+        with pytest.raises(Overloaded):
+            made.push("fast", 60, patience_s=0)
         made.stop("one")
         made.push("slow", 50)
         made.wait_known(5, "fast")
