@@ -93,8 +93,8 @@ it also paused, killed, ended; `address`, `site`, `queries` (each with `enters`:
 `writes`: outputs), `others` (queries that it runs and the file does not have), `uptime_s`, `rows_in`, `alarms`, \
 `error` |
 | query | `mode`, `fragments`, `streams`, `lanes` |
-| lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`: at the entry point that is furthest \
-ahead |
+| lane of a query | `source`, `punctuation_us`, `silent_us`, `closed`, `address`, `waits_for` (the origin that holds \
+it at the [horizon](../pushing.md#the-horizon)): at the entry point that is furthest ahead |
 | fragment | `boxes`, `copies`: by node, with `state`, `lag_rows`, `rows_out`, `error` |
 | stream of a deployment | `copies`: by node, with `last_id`, `bytes`; `readers`: by node and copy, \
 with `state`, `lag_rows`, `first` (tuples that it delivered first), `error`; null for a copy or reader that does not \

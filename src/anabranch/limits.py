@@ -234,6 +234,10 @@ TRIM_ALL_EVERY_S: Final = 10.0
 PUSH_WAIT_S: Final = 30.0
 """How long a push waits for room in a full log before it is refused."""
 
+HELD_US: Final = 60_000_000
+"""How long a lane counts as held at the horizon after a push that had to wait. A producer that is refused tries again
+sooner; one that does not has given up, and its silence counts."""
+
 LEAD_WAIT_S: Final = 2.0
 """How long a client waits for an entry point to lead a lane before it is told to try another one. An election takes a
 second; a client that knows others must have found the right one after five."""

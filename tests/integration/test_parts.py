@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ START = datetime(2026, 3, 1, tzinfo=UTC)
 REPLICAS = ("a", "b")
 
 
-def diagram() -> Diagram:
+def diagram(**source: Any) -> Diagram:
     query = ab.Query("layers")
-    events = query.source("events", "k int, x bigint, at timestamp", time="at")
+    events = query.source("events", "k int, x bigint, at timestamp", time="at", **source)
     totals = events.aggregate("sum(x) AS total", by="k", window="1s", name="totals")
     query.output("sums", totals.aggregate("sum(total) AS total, count(*) AS n", window="10s", name="sums"))
     query.output("every_second", totals)
@@ -55,14 +56,16 @@ def rows(first: int, last: int) -> list[dict[str, object]]:
 class Deployment:
     """The nodes, by name, in this process. Each can stop and start again where it was."""
 
-    def __init__(self, directory: Path, opened: ExitStack, log_bytes: int = limits.LOG_BYTES) -> None:
+    def __init__(
+        self, directory: Path, opened: ExitStack, log_bytes: int = limits.LOG_BYTES, query: Diagram | None = None
+    ) -> None:
         self._directory = directory
         self._opened = opened
         self._log_bytes = log_bytes
         self._ports = dict(zip(("entry", *REPLICAS, "end"), free_ports(4), strict=True))
         self.said: dict[str, list[str]] = {}
         self.nodes: dict[str, Node] = {}
-        self._diagram = diagram()
+        self._diagram = query or diagram()
 
     def start(self, name: str) -> None:
         conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT}
@@ -110,9 +113,9 @@ class Deployment:
 
 
 @contextmanager
-def deployed(directory: Path, log_bytes: int = limits.LOG_BYTES) -> Iterator[Deployment]:
+def deployed(directory: Path, log_bytes: int = limits.LOG_BYTES, query: Diagram | None = None) -> Iterator[Deployment]:
     with ExitStack() as opened:
-        deployment = Deployment(directory, opened, log_bytes)
+        deployment = Deployment(directory, opened, log_bytes, query)
         for name in ("entry", *REPLICAS, "end"):
             deployment.start(name)
         yield deployment

@@ -8,7 +8,7 @@ from dataclasses import replace
 from anabranch.core import elections, feed_lease
 from anabranch.core.elections import Elections, Standing, Watch
 from anabranch.core.feed_lease import FeedLease, Turn
-from anabranch.core.horizon import Horizon, Told
+from anabranch.core.horizon import UNKNOWN, Horizon, Slowest, Told, is_slowest
 from anabranch.core.identities import Identities
 from anabranch.core.inlet import (
     Action,
@@ -185,8 +185,26 @@ class Boundless(Horizon):
 class Considerate(Horizon):
     """Waits for the slowest replica, dead or not."""
 
-    def slowest_us(self, told: Told) -> int:
-        return min(told.by.get(replica, 0) for replicas in self.fragments for replica in replicas)
+    def slowest(self, told: Told) -> Slowest:
+        return min(told.by.get(replica, UNKNOWN) for replicas in self.fragments for replica in replicas)
+
+
+class Historical(Horizon):
+    """Takes what is unknown for the beginning of time, and waits for it."""
+
+    def may_enter(self, told: Told, promised_us: int, latest_us: int) -> bool:
+        slowest_us = self.slowest(told).time_us
+        return is_slowest(promised_us, slowest_us) or latest_us <= slowest_us + self.horizon_us
+
+
+class Literal(Horizon):
+    """Waits for a promise that a box holds back."""
+
+    def may_enter(self, told: Told, promised_us: int, latest_us: int) -> bool:
+        return replace(self, held_back_us=0).exactly(told, promised_us, latest_us)
+
+    def exactly(self, told: Told, promised_us: int, latest_us: int) -> bool:
+        return super().may_enter(told, promised_us, latest_us)
 
 
 class Rash(Passing):
@@ -251,4 +269,6 @@ BROKEN = {
     "a feed that moves while two hosts cannot talk": Protocol(lease=Restive),
     "no horizon": Protocol(horizon=Boundless),
     "a horizon that waits for the dead": Protocol(horizon=Considerate),
+    "a horizon that waits for what is unknown": Protocol(horizon=Historical),
+    "a horizon that waits for what a box holds back": Protocol(horizon=Literal),
 }

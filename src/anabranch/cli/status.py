@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from anabranch.runtime.status import (
         FeedStatus,
         HostStatus,
+        LaneStatus,
         LinkStatus,
         LogStatus,
         QueryStatus,
@@ -229,7 +230,14 @@ def _lanes(found: HostStatus, query: str) -> dict[str, LanePlace]:
 
 
 def slowest_lane(lanes: Mapping[str, LanePlace]) -> str:
-    """One sentence: the lane that holds the others, if there is one. Each has the address where it can be closed."""
+    """In words: the lane that holds the others, if there is one, and those that are held at the horizon. Each has the
+    address where it can be closed."""
+    held = [f"{origin} for {lane.waits_for}" for origin, lane in sorted(lanes.items()) if lane.waits_for is not None]
+    waiting = f" Rows wait at the horizon: {', '.join(held)}." if held else ""
+    return _slowest_lane(lanes) + waiting
+
+
+def _slowest_lane(lanes: Mapping[str, LanePlace]) -> str:
     open_lanes = {origin: lane for origin, lane in lanes.items() if not lane.closed}
     if not open_lanes:
         return "All lanes are closed: nothing waits."
@@ -261,9 +269,15 @@ def _sources(sources: Mapping[str, SourceStatus]) -> Table:
                 f"{lane.next_number - 1:,}",
                 _time(lane.punctuation_us),
                 "" if lane.closed else _seconds(lane.silent_us / SECOND),
-                "closed" if lane.closed else "",
+                _lane_note(lane),
             )
     return made
+
+
+def _lane_note(lane: LaneStatus) -> str:
+    if lane.closed:
+        return "closed"
+    return "" if lane.held is None else f"held: waits for {lane.held.origin}, at {_time(lane.held.punctuation_us)}"
 
 
 def _shared_lanes(sources: Mapping[str, SourceStatus]) -> Table:

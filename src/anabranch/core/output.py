@@ -47,3 +47,8 @@ def _of_arrow(diagram: Diagram, arrow: Arrow, inputs: Mapping[str, Punctuations]
     if stream in inputs or isinstance(box, Source | Stateful):
         return {origin: inputs[stream].get(origin, 0) for origin in origins(diagram, arrow)}
     return merge_min(_of_arrow(diagram, below, inputs) for below in box.inputs)
+
+
+def held_back_us(diagram: Diagram) -> int:
+    """How far what outputs promise may be behind what the lanes have promised when everything has been worked off."""
+    return sum(max(0, -(catalog.waits_us(box) or 0)) for box in diagram.boxes)

@@ -95,6 +95,8 @@ class LanePlace:
     silent_us: int
     closed: bool
     address: str
+    waits_for: str | None = None
+    """The origin that holds it at the horizon."""
 
     @classmethod
     def of(cls, lane: LaneStatus, *, address: str, source: str) -> Self:
@@ -104,6 +106,7 @@ class LanePlace:
             silent_us=lane.silent_us,
             closed=lane.closed,
             address=address,
+            waits_for=None if lane.held is None else lane.held.origin,
         )
 
 

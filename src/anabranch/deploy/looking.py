@@ -31,7 +31,7 @@ from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.parts import inlet_names, part_name, parts
-from anabranch.runtime.status import CopyStatus, HostStatus, LogStatus, QueryStatus
+from anabranch.runtime.status import CopyStatus, HostStatus, LaneStatus, LogStatus, QueryStatus
 from anabranch.transport.client import Client
 
 ANSWER_S: Final = 10.0
@@ -204,16 +204,22 @@ def _copy_of_fragment(fragment: Fragment, part: str, said: QueryStatus | None) -
 
 
 def _lanes(query: QueryPlan, plan: Plan, answers: Mapping[str, QueryStatus]) -> dict[str, LanePlace]:
-    """Each lane as the entry point has it that is furthest, with where that is."""
+    """Each lane as the entry point has it that is furthest, with where that is. Of several, as the one that holds it at
+    the horizon: only who leads it does."""
     found: dict[str, LanePlace] = {}
     for source, entrance in query.entrances.items():
         named = str(StreamId(QueryId(query.name), source)) if len(plan.queries) > 1 else source
         for node in entrance.nodes:
             entered = answers[node].sources.get(source) if node in answers else None
             for origin, lane in ({} if entered is None else entered.lanes).items():
-                if origin not in found or found[origin].punctuation_us < lane.punctuation_us:
+                place = found.get(origin)
+                if place is None or (place.punctuation_us, place.waits_for is not None) < _how_far(lane):
                     found[origin] = LanePlace.of(lane, address=str(plan.nodes[node].address), source=named)
     return found
+
+
+def _how_far(lane: LaneStatus) -> tuple[int, bool]:
+    return lane.punctuation_us, lane.held is not None
 
 
 def _stream(stream: str, query: QueryPlan, plan: Plan, answers: Mapping[str, QueryStatus]) -> StreamStatus:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence, Set
 
 from anabranch import limits
+from anabranch.core.horizon import Slowest
 from anabranch.core.readers import PositionReserved, ReaderAcknowledged, ReaderSubscribed
 from anabranch.errors import AnabranchError, NodeUnreachable, StreamNotFound, check
 from anabranch.model.punctuation import Punctuations
@@ -30,7 +31,7 @@ class Copies:
 
     ``keep`` says which readers of a log belong to the node itself, and are never cut off. ``to_come`` has the streams
     that will be there when the node has started. ``held`` may let the pieces of a stream wait until a reader may see
-    them.
+    them. ``told`` hears from each reader how far its slowest origin is.
     """
 
     def __init__(
@@ -40,9 +41,11 @@ class Copies:
         keep: Callable[[str], Set[str]] = lambda _: frozenset(),
         to_come: Container[str] = (),
         held: Held | None = None,
+        told: Callable[[str, Slowest], None] = lambda _reader, _slowest: None,
     ) -> None:
         self._logs = logs
         self._held = held
+        self._told = told
         self._keep = keep
         self._to_come = to_come
         self._numbers = itertools.count()
@@ -125,6 +128,8 @@ class Copies:
                 )
             except (NodeUnreachable, StreamNotFound) as error:
                 refused = error
+            else:
+                self._told(each.reader, Slowest(each.slowest_us, each.slowest_origin))
         if refused is not None:
             raise refused
 

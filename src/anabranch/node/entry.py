@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 
@@ -33,9 +34,12 @@ from anabranch.core.lane_messages import (
 from anabranch.core.lane_state import LaneRules, LaneState
 from anabranch.errors import ConfigError, DiskFull, NodeUnreachable, Overloaded, PushRefused
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
+from anabranch.model.times import format_duration, format_time
 from anabranch.node.arrivals import arrival
+from anabranch.node.part_reports import PartReports
 from anabranch.query.boxes import Source
-from anabranch.runtime.status import LaneStatus, SourceStatus
+from anabranch.runtime.ingest.horizon_gate import HeldRows, HorizonGate, latest_us
+from anabranch.runtime.status import HeldLaneStatus, LaneStatus, SourceStatus
 from anabranch.storage import codec
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
@@ -65,6 +69,7 @@ class EntryPoint:
         boundary_interval_us: int,
         intake_stopped: Callable[[], str | None],
         stopping: Callable[[], bool] = lambda: False,
+        reports: PartReports | None = None,
     ) -> None:
         self.source = source
         self.store = store
@@ -76,6 +81,7 @@ class EntryPoint:
         self._clock = clock
         self._intake_stopped = intake_stopped
         self._stopping = stopping
+        self._gate = None if reports is None else _gate(source, reports)
         self._ticked_us = clock()
         self._lock = threading.Lock()
         self._rows = 0
@@ -115,17 +121,32 @@ class EntryPoint:
                 stopped, remedy="Free space on the disk of the state directory; producers can then try again."
             )
         self._wait_room()
-        with self._lock:
-            event = arrival(push, self.source, self._schema, self._clock())
-            answer = self._handle(self._lane_of(push.producer), event, push.rows)
-            failpoints.reach("push.committed")
-        assert isinstance(answer, Answer)
+        answer = self._enter(push)
         return PushAnswer(
             through=answer.accepted_through,
             rows=answer.new_rows,
             repeated=push.count - answer.new_rows if push.kind == "rows" else 0,
             late=answer.late_rows,
         )
+
+    def _enter(self, push: Push) -> Answer:
+        """Rows that are too far ahead wait for the slowest origin, and are refused if it does not come."""
+        deadline: float | None = None
+        while True:
+            try:
+                with self._lock:
+                    event = arrival(push, self.source, self._schema, self._clock())
+                    answer = self._handle(self._lane_of(push.producer), event, push.rows)
+                    failpoints.reach("push.committed")
+                assert isinstance(answer, Answer)
+                return answer
+            except _TooFarAhead as ahead:
+                deadline = deadline or time.monotonic() + self._room_wait_s()
+                if self._stopping():
+                    raise _stopping_node() from None
+                if time.monotonic() > deadline:
+                    raise Overloaded(ahead.message, remedy=ahead.remedy) from None
+            time.sleep(0.05)
 
     def close_lane(self, lane: str) -> None:
         if lane not in self._slots:
@@ -139,8 +160,8 @@ class EntryPoint:
         """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones. Returns the seconds
         until there may be something to say again.
 
-        While rows are turned away, or nobody was there to take them, no lane is silent: it could not speak. A CLOSE is
-        for ever, so this must not be taken for the silence of its producer.
+        While rows are turned away, or wait at the horizon, or nobody was there to take them, no lane is silent: it
+        could not speak. A CLOSE is for ever, so this must not be taken for the silence of its producer.
         """
         now_us = self._clock()
         stopped = self._intake_stopped() is not None
@@ -149,7 +170,7 @@ class EntryPoint:
         again_s = limits.LOOK_S
         for name, slot in self._slots.items():
             with self._lock:
-                if unheard:
+                if unheard or self._held(slot) is not None:
                     slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
                 if not stopped:
                     self._handle(name, ClockTicked(now_us=self._clock()), None)
@@ -170,6 +191,7 @@ class EntryPoint:
         for action in actions:
             if isinstance(action, Refuse):
                 raise action.error()
+        self._check_horizon(slot, actions)
         if actions:
             with self.store.transaction() as transaction:
                 for action in actions:
@@ -223,6 +245,27 @@ class EntryPoint:
             )
         return producer
 
+    def _check_horizon(self, slot: _LaneSlot, actions: Sequence[Action]) -> None:
+        """Back-pressure: what is beyond the horizon does not enter."""
+        gate, latest = self._gate, latest_us(actions) if self._gate is not None else None
+        if gate is None or latest is None:
+            return
+        if gate.lets_in(slot.lane.name, slot.lane.punctuation(slot.state), latest, self._clock()):
+            return
+        slowest, horizon = gate.slowest(), format_duration(self.source.horizon_us or 0)
+        raise _TooFarAhead(
+            f"Lane {slot.lane.name!r} of source {self.source.name!r} is at {format_time(latest)}, and so more than its "
+            f"horizon of {horizon} ahead of {slowest.origin}, which is at {format_time(slowest.time_us)}.",
+            remedy=f"Try again later: the rows enter when {slowest.origin} has caught up. If it has nothing more to "
+            "send, close it with 'anabranch source close'.",
+        )
+
+    def _held(self, slot: _LaneSlot) -> HeldRows | None:
+        """What the lane waits with at the horizon."""
+        if self._gate is None:
+            return None
+        return self._gate.held(slot.lane.name, slot.lane.punctuation(slot.state), self._clock())
+
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
         if not self._is_full():
@@ -230,7 +273,7 @@ class EntryPoint:
         deadline = time.monotonic() + self._room_wait_s()
         while self._is_full():
             if self._stopping():
-                raise NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")
+                raise _stopping_node()
             if time.monotonic() > deadline:
                 raise Overloaded(
                     f"The log of {self.source.name!r} or its late rows is full: its slowest reader does not keep up.",
@@ -261,10 +304,33 @@ class EntryPoint:
                 punctuation_us=slot.lane.punctuation(slot.state),
                 silent_us=max(0, now_us - slot.state.last_activity_us),
                 closed=slot.state.closed,
+                held=self._held_status(slot),
             )
             for name, slot in self._slots.items()
         }
         return SourceStatus(rows_in=self._rows, bytes_in=self._bytes, late_rows=self._late_rows, lanes=lanes)
+
+    def _held_status(self, slot: _LaneSlot) -> HeldLaneStatus | None:
+        if self._gate is None:
+            return None
+        with self._lock:
+            held = self._held(slot)
+            slowest = self._gate.slowest()
+        if held is None:
+            return None
+        return HeldLaneStatus(origin=slowest.origin, punctuation_us=slowest.time_us, latest_us=held.latest_us)
+
+
+class _TooFarAhead(Overloaded):
+    """Rows have to wait at the horizon."""
+
+
+def _stopping_node() -> NodeUnreachable:
+    return NodeUnreachable("The node is stopping.", remedy="Send the rows again when it is back.")
+
+
+def _gate(source: Source, reports: PartReports) -> HorizonGate:
+    return HorizonGate(partial(reports.may_enter, source.name), partial(reports.waits_for, source.name))
 
 
 def _key(lane: str) -> str:

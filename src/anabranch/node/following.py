@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from anabranch.core.backoff import RECONNECT
+from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.core.inlet import Acknowledge, CopyAnswered, RebuildFromPeer, SubscribeAgain
 from anabranch.errors import AnabranchError, ConfigError, InvariantBroken, NodeUnreachable
 from anabranch.model.punctuation import Punctuations
@@ -28,7 +29,8 @@ _log: Final = logging.getLogger(__name__)
 
 class CopyFollower:
     """``copy`` is the node that has it, ``reader`` this one. ``rebuild`` is told why no copy can serve this node.
-    ``hold`` may keep what came waiting before the inlet takes it."""
+    ``hold`` may keep what came waiting before the inlet takes it. ``slowest`` says how far the slowest origin of this
+    part is; the copy is told with each acknowledgement."""
 
     def __init__(
         self,
@@ -41,6 +43,7 @@ class CopyFollower:
         life: str,
         rebuild: Callable[[str], None],
         hold: Hold = at_once,
+        slowest: Callable[[], Slowest] = lambda: UNKNOWN,
     ) -> None:
         self.copy: Final = copy
         self._inlet = inlet
@@ -50,6 +53,7 @@ class CopyFollower:
         self._life = life
         self._rebuild = rebuild
         self._hold = hold
+        self._slowest = slowest
         self._stopping = threading.Event()
         self._reading: CopyStream | None = None
         self._failure: AnabranchError | None = None
@@ -82,6 +86,7 @@ class CopyFollower:
         known = stored.copies.get(self.copy)
         if known is None or not self._holds:
             return None
+        slowest = self._slowest()
         return CopyAcknowledgement(
             stream=self._inlet.stream,
             reader=self._reader,
@@ -89,7 +94,13 @@ class CopyFollower:
             position=known.position,
             punctuations=stored.punctuations,
             hold_us=self._inlet.hold_us(),
+            slowest_us=slowest.time_us,
+            slowest_origin=slowest.origin,
         )
+
+    def tell_again(self) -> None:
+        """What the copy is told with an acknowledgement has changed, and is told even if nothing came of it."""
+        self._acknowledger.tell(self)
 
     def acknowledged(self, said: CopyAcknowledgement) -> None:
         self._told = said.punctuations

@@ -141,6 +141,7 @@ class HostedPart:
             dialer=self._dialer,
             rebuild=self._needs_rebuild,
             holds=holds(part) if part.technique is Technique.DETERMINISTIC else {},
+            slowest=lambda: self.streams.reports.slowest(),
         )
         is_synchronized = part.technique is Technique.SYNCHRONIZATION
         self.synchronizing = Synchronizing(part.host, part.siblings, self._dialer) if is_synchronized else None
@@ -360,6 +361,7 @@ class HostedPart:
             boundary_interval_us=self._settings.boundary_interval_us,
             intake_stopped=self._disk.why_no_intake,
             stopping=self._stopping.is_set,
+            reports=None if source.horizon_us is None else self.streams.reports,
         )
         if isinstance(entry, SharedEntryPoint):
             self.peers.add(entry)

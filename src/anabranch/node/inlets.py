@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from anabranch import limits
+from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.model.names import replica_reader
 from anabranch.node.acknowledger import Acknowledger
 from anabranch.node.dialer import Dialer
@@ -20,7 +21,7 @@ from anabranch.storage.store import Store
 
 class Inlets:
     """``rebuild`` is told why no copy can serve this node. ``holds`` has, per stream, what may keep its pieces
-    waiting."""
+    waiting. ``slowest`` says how far the slowest origin of the part is."""
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Inlets:
         dialer: Dialer,
         rebuild: Callable[[str], None],
         holds: Mapping[str, Hold],
+        slowest: Callable[[], Slowest] = lambda: UNKNOWN,
     ) -> None:
         self._part = part
         self._dialer = dialer
@@ -38,6 +40,8 @@ class Inlets:
         self._clock = clock
         self._rebuild = rebuild
         self._holds = holds
+        self._slowest = slowest
+        self._told = UNKNOWN
         self._inlets: dict[str, JournalInlet] = {}
         self._followers: dict[str, list[CopyFollower]] = {}
         self._acknowledgers: dict[str, Acknowledger] = {}
@@ -66,6 +70,7 @@ class Inlets:
                 life=self._life,
                 rebuild=self._rebuild,
                 hold=self._holds.get(stream, at_once),
+                slowest=self._slowest,
             )
             followers.append(follower)
             follower.start()
@@ -78,7 +83,10 @@ class Inlets:
         return self._acknowledgers[copy]
 
     def watch(self) -> None:
-        """Called every now and then: a replica that no live copy can serve waits a little, and is then rebuilt."""
+        """Called every now and then: a replica that no live copy can serve waits a little, and is then rebuilt. And
+        all copies are told how far the slowest origin is, also those of which nothing comes: their lanes may wait for
+        it."""
+        self._tell_slowest()
         orphaned = [
             f"{stream} of {', '.join(origins)}"
             for stream, inlet in list(self._inlets.items())
@@ -92,6 +100,13 @@ class Inlets:
         elif now - self._orphaned_since >= limits.ORPHANED_S:
             self._orphaned_since = None
             self._rebuild(f"It lacks tuples that no reachable copy still has: {'; '.join(orphaned)}.")
+
+    def _tell_slowest(self) -> None:
+        slowest = self._slowest()
+        if slowest != self._told:
+            self._told = slowest
+            for follower in [each for followers in list(self._followers.values()) for each in followers]:
+                follower.tell_again()
 
     def stop(self) -> None:
         running: list[CopyFollower | Acknowledger] = [each for all_ in self._followers.values() for each in all_]

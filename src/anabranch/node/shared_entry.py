@@ -47,6 +47,7 @@ from anabranch.node.beginning import Beginnings
 from anabranch.node.decided import Decided
 from anabranch.node.entry import EntryPoint
 from anabranch.node.kept_lane import Copy, Held, KeptLane
+from anabranch.node.part_reports import PartReports
 from anabranch.query.boxes import Source
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
@@ -108,6 +109,7 @@ class SharedEntryPoint(EntryPoint):
         boundary_interval_us: int,
         intake_stopped: Callable[[], str | None],
         stopping: Callable[[], bool] = lambda: False,
+        reports: PartReports | None = None,
     ) -> None:
         super().__init__(
             source,
@@ -118,6 +120,7 @@ class SharedEntryPoint(EntryPoint):
             boundary_interval_us=boundary_interval_us,
             intake_stopped=intake_stopped,
             stopping=stopping,
+            reports=reports,
         )
         self.form: Final = _form(source, schema)
         self._sharing = sharing
@@ -222,6 +225,7 @@ class SharedEntryPoint(EntryPoint):
                 answer = action
             else:
                 append = action
+        self._check_horizon(slot, actions)
         begins_session = isinstance(event, ProducerRegistered) and event.session is None
         if append is not None or begins_session:
             decided = self._decided(replica.name, state, append, rows)
@@ -367,7 +371,7 @@ class SharedEntryPoint(EntryPoint):
                 self._follow_up(replica, replica.show_news())
                 due_s = replica.look_after()
                 if replica.leads:
-                    if unheard or not replica.is_settled:
+                    if unheard or not replica.is_settled or self._held(slot) is not None:
                         slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
                     if replica.is_settled and not stopped:
                         self._decide(replica, ClockTicked(now_us=now_us), None)
@@ -421,6 +425,8 @@ class SharedEntryPoint(EntryPoint):
             self._set_state(replica, slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))[0])
             self._sharing.look(0.0)
         elif handled.lost:
+            if self._gate is not None:
+                self._gate.forget(replica.name)
             self._set_state(replica, self._state_at(replica, replica.copy.released))
         elif handled.released and not replica.leads:
             self._set_state(replica, self._disks[replica.name].shown)

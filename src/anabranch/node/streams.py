@@ -23,6 +23,7 @@ from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
 from anabranch.node.inlet import INLET_READER
 from anabranch.node.kept_lane import has_entries
+from anabranch.node.part_reports import PartReports
 from anabranch.node.pieces import client_pieces
 from anabranch.node.serving import ServedLog
 from anabranch.node.settings import NodeSettings
@@ -69,7 +70,10 @@ class Streams:
         self.are_closed = False
         self._synchronizing = synchronizing
         held = None if synchronizing is None else synchronizing.held
-        self.copies: Final = Copies(self._served, keep=self.uncut_readers, held=held, to_come=part.readers)
+        self.reports: Final = PartReports(part, self.logs)
+        self.copies: Final = Copies(
+            self._served, keep=self.uncut_readers, held=held, to_come=part.readers, told=self.reports.told
+        )
 
     # --- opening and closing ---------------------------------------------------------------------------------------
 

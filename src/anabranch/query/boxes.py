@@ -39,7 +39,9 @@ class Arrow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their stream time."""
+    """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their stream time.
+
+    No lane runs further ahead of the slowest origin than ``horizon``, if that is given."""
 
     name: str
     schema: Schema
@@ -47,6 +49,7 @@ class Source:
     disorder_us: int = 0
     idle_us: int | None = None
     silence_us: int | None = None
+    horizon_us: int | None = None
     producers: tuple[str, ...] = ()
     feed: Feed | None = None
 

@@ -76,12 +76,14 @@ class Query:
         disorder: Duration | None = None,
         idle: Duration | None = None,
         silence: Duration | None = None,
+        horizon: Duration | None = None,
         producers: Sequence[str] = (),
         feed: Feed | str | None = None,
     ) -> Stream:
         """Where tuples enter. Without ``time`` they are stamped on arrival; with it, that column is their time.
 
-        ``feed`` brings the rows (see ``ab.feeds``); without one, clients push them.
+        Rows that are more than ``horizon`` ahead of the slowest lane that they meet wait for it. ``feed`` brings the
+        rows (see ``ab.feeds``); without one, clients push them.
         """
         durations = Durations()
         source = Source(
@@ -91,6 +93,7 @@ class Query:
             disorder_us=durations.read("disorder", disorder) if disorder is not None else 0,
             idle_us=durations.maybe("idle", idle),
             silence_us=durations.maybe("silence", silence),
+            horizon_us=durations.maybe("horizon", horizon),
             producers=arguments.names("producers", producers),
             feed=arguments.feed("feed", feed),
         )

@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 RESULT: Final = "result"
 """The output of a SELECT that stands for itself."""
-_SOURCE_OPTIONS: Final = ("time", "disorder", "idle", "silence", "producers", "feed")
+_SOURCE_OPTIONS: Final = ("time", "disorder", "idle", "silence", "horizon", "producers", "feed")
 _TABLE_OPTIONS: Final = ("file", "database", "sql")
 _OUTPUT_OPTIONS: Final = ("to",)
 
@@ -149,7 +149,7 @@ class _Translation:
 
     def _source(self, statement: CreateSource) -> Reading:
         given = _options(statement.options, _SOURCE_OPTIONS)
-        durations = {name: given[name] for name in ("disorder", "idle", "silence") if name in given}
+        durations = {name: given[name] for name in ("disorder", "idle", "silence", "horizon") if name in given}
         producers = given.get("producers")
         time = given.get("time")
         stream = self._query.source(

@@ -68,6 +68,18 @@ class SharedLaneStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HeldLaneStatus:
+    """Why rows of a lane wait: they are further ahead than the horizon of their source."""
+
+    origin: str
+    """the origin they wait for: the lane, or the box, that promises least"""
+    punctuation_us: int
+    """what it promises"""
+    latest_us: int
+    """the time of the latest row that waits"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LaneStatus:
     """One lane of a source."""
 
@@ -81,6 +93,8 @@ class LaneStatus:
     """whether it takes nothing more"""
     shared: SharedLaneStatus | None = None
     """where several entry points share the lane; null at the only one"""
+    held: HeldLaneStatus | None = None
+    """while rows that were pushed wait for a slower origin; else null"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

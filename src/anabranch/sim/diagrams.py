@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
-from anabranch.query import catalog
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query, Stream
 
@@ -24,9 +23,6 @@ PAIRINGS: Final[Mapping[str, Callable[[Stream, Stream], Stream]]] = {
     "latest": lambda left, right: left.latest(right, on="k = k2", outer=True, name=PAIRS),
     "resample": lambda left, right: left.resample(right, "y", how="nearest", within="500ms", on="k = k2", name=PAIRS),
 }
-
-HOLDING_BACK: Final = ("resample",)
-"""Those that promise less than they have heard, even when everything has been worked off."""
 
 SUMMINGS: Final[Mapping[str, Callable[[Stream], Stream]]] = {
     "aggregate": lambda pairs: pairs.aggregate(_SUMS, by="k", window="4s", name=TOTALS),
@@ -51,8 +47,3 @@ def simulated(first: str, second: str) -> Diagram:
     query.output("pairs_out", pairs.map("k, x, y", name="short"))
     query.output("sums", SUMMINGS[second](pairs))
     return query.checked()
-
-
-def held_back_us(diagram: Diagram) -> int:
-    """How far the last output may be behind the sources when everything has been worked off."""
-    return sum(max(0, -(catalog.waits_us(box) or 0)) for box in diagram.boxes)

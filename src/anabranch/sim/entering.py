@@ -13,8 +13,10 @@ from typing import Final
 
 from anabranch import limits
 from anabranch.core import shared_lane as lanes
+from anabranch.runtime.ingest.horizon_gate import HorizonGate
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
+from anabranch.runtime.reader_reports import ReaderReports
 from anabranch.sim import messages as say
 from anabranch.sim.chore import Chore
 from anabranch.sim.lane_disk import Copy, SimulatedLane, is_same
@@ -22,7 +24,6 @@ from anabranch.sim.line import Line
 from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
 from anabranch.sim.role import Protocol, Role
-from anabranch.sim.slowest import Slowest
 from anabranch.sim.world import SECOND
 
 Replica = LaneReplica[say.Pushed, say.Pushed]
@@ -63,17 +64,23 @@ class _Source:
 
 
 class Entering:
-    """``slowest`` knows how far the slowest origin is; ``on_hole`` is told of a log that goes on without something that
+    """``reports`` has how far the slowest origin is; ``on_hole`` is told of a log that goes on without something that
     its readers may lack."""
 
     def __init__(
-        self, process: Process, role: Role, protocol: Protocol, slowest: Slowest, *, on_hole: Callable[[str], None]
+        self,
+        process: Process,
+        role: Role,
+        protocol: Protocol,
+        reports: ReaderReports,
+        *,
+        on_hole: Callable[[str], None],
     ) -> None:
         self._process = process
         self._on_hole = on_hole
         self._role = role
         self._protocol = protocol
-        self._slowest = slowest
+        self._reports = reports
         self._owning = Owning(
             process,
             role,
@@ -90,11 +97,13 @@ class Entering:
         self._owning.forget()
         self._producers: dict[str, str] = {}
         """Who pushes to a lane here."""
-        self._held_back: set[str] = set()
-        """The lanes whose next entry is beyond the horizon."""
         self._look = Chore(self._process, self._look_after)
         self._lines = {}
         sources = sorted(set(self._role.lanes.values()))
+        self._gates = {
+            source: HorizonGate(partial(self._reports.may_enter, source), partial(self._reports.slowest, source))
+            for source in sources
+        }
         letters = {
             source: LaneLetters[say.Pushed, say.Pushed](self._role.peers, wake=self._wake, room=ROOM)
             for source in sources
@@ -253,8 +262,10 @@ class Entering:
 
     def _enter(self, origin: str, entry: say.Pushed) -> None:
         replica = self._replicas[origin]
-        handled = replica.enter(_after(_last(replica.copy), entry))
+        entry = _after(_last(replica.copy), entry)
+        handled = replica.enter(entry)
         place = replica.copy.held
+        self._process.observer.entered(self._process.name, origin, entry)
         self._process.later(round(replica.patience_s * SECOND), lambda: self._ask_all(replica, place))
         if handled.released:
             self._follow_up(origin, handled)
@@ -285,13 +296,13 @@ class Entering:
         return not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
 
     def _may_enter(self, origin: str, promised_us: int, latest_us: int) -> bool:
-        if self._slowest.may_enter(self._role.lanes[origin], promised_us, latest_us):
-            self._held_back.discard(origin)
-        elif origin not in self._held_back:
-            self._held_back.add(origin)
+        gate = self._gates[self._role.lanes[origin]]
+        waited = gate.waits(origin)
+        enters = gate.lets_in(origin, promised_us, latest_us, self._process.world.now_us)
+        if not enters and not waited:
             self._process.tell(f"holds {origin} back")
-            self._process.observer.holds_back()
-        return origin not in self._held_back
+            self._process.observer.holds_back(self._process.name, origin)
+        return enters
 
     def _waits_for_others(self, push: say.Push, copy: Copy) -> bool:
         """Whether the entry, or one before it, is beyond the horizon."""
@@ -302,7 +313,7 @@ class Entering:
             promised_us = last.promise_us if last is not None else 0
             latest_us = max((each.stime for each in push.entry.tuples), default=0)
             self._may_enter(push.origin, promised_us, latest_us)
-        return push.origin in self._held_back
+        return self._gates[self._role.lanes[push.origin]].waits(push.origin)
 
 
 def _asks_for_vote(action: lanes.Tell[say.Pushed]) -> bool:

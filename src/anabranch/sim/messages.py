@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.core.lane_state import LaneState
 from anabranch.core.rebuild import Places
 from anabranch.model.position import Position
@@ -206,13 +207,13 @@ class End:
 
 
 class Acknowledgement(NamedTuple):
-    """``slowest_us`` is the smallest punctuation of the reader over all its inlets, where a horizon is set."""
+    """``slowest`` has the smallest punctuation of the reader over all its inlets, where a horizon is set."""
 
     stream: str
     life: str
     position: Position
     punctuations: Punctuations
-    slowest_us: int = 0
+    slowest: Slowest = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import Any, Final
 from anabranch.core import inlet as inlets
 from anabranch.core import rebuild
 from anabranch.core.shared_lane import LaneCopy
+from anabranch.runtime.reader_reports import ReaderReports
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
 from anabranch.sim.entering import Entering
@@ -22,7 +23,6 @@ from anabranch.sim.reading import Reading
 from anabranch.sim.rebuilding import Rebuilding
 from anabranch.sim.role import Disk, Protocol, Role
 from anabranch.sim.serving import Serving
-from anabranch.sim.slowest import Slowest
 from anabranch.sim.tape import Tape
 from anabranch.sim.working import Working
 from anabranch.sim.world import MS, World
@@ -41,10 +41,10 @@ class Node:
         self.neighbours: Sequence[Node] = ()
         """What else runs on its host."""
         self._protocol = protocol
-        self._slowest = Slowest(role, protocol)
-        self._reading = Reading(self.process, role, protocol, self._slowest, news=self._wake, rebuild=self._rebuild)
+        self._reports = ReaderReports(role.horizons(protocol.horizon))
+        self._reading = Reading(self.process, role, protocol, self._reports, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
-        self._entering = Entering(self.process, role, protocol, self._slowest, on_hole=self._serving.end)
+        self._entering = Entering(self.process, role, protocol, self._reports, on_hole=self._serving.end)
         self._working = Working(self.process, role, protocol)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self._open)
         self.process.on_commit = self._serving.feed
@@ -56,7 +56,7 @@ class Node:
             self.process.disk = self.process.disk._replace(inlets=inlet_states)
         self.process.observer.began(self.name)
         self.process.begin()
-        for part in (self._reading, self._serving, self._slowest, self._rebuilding):
+        for part in (self._reading, self._serving, self._reports, self._rebuilding):
             part.forget()
         self._entering.begin()
         self._working.begin()
@@ -153,6 +153,10 @@ class Node:
             self._serving.lost(peer)
             self._entering.lost(peer)
 
+    def _told(self, reader: str, said: say.Acknowledgement) -> None:
+        self._reports.told(reader, said.slowest)
+        self.process.observer.told(self.name, said.slowest)
+
     def _handle(self, sender: str, message: Any) -> None:
         match message:
             case say.Reserved():
@@ -168,7 +172,7 @@ class Node:
                 self._reading.arrived(sender, message)
             case say.Acknowledgement():
                 self._serving.acknowledged(sender, message)
-                self._slowest.told(sender, message)
+                self._told(sender, message)
             case say.Letter():
                 self._entering.read(sender, message)
             case say.LetterAnswered():

@@ -10,8 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from anabranch.core.horizon import Slowest
 from anabranch.model.punctuation import Punctuations
 from anabranch.reference.tuples import Tuple
+from anabranch.sim.messages import Pushed
 from anabranch.sim.tape import Segment, Tape
 from anabranch.sim.truth import Identity
 from anabranch.sim.world import SECOND, World
@@ -86,16 +88,34 @@ class LifeWatcher(Protocol):
     def began(self, node: str) -> None: ...
 
 
+class HorizonWatcher(Protocol):
+    """A checker of who waits at the horizon."""
+
+    def began(self, node: str) -> None: ...
+
+    def told(self, node: str, slowest: Slowest) -> None: ...
+
+    def entered(self, node: str, origin: str, entry: Pushed) -> None: ...
+
+    def holds_back(self, node: str, origin: str) -> None: ...
+
+
 class Observer:
     """What each inlet has let through, what there is to judge, and who must hear of what happens."""
 
     def __init__(
-        self, world: World, watchers: Sequence[Watcher], election_watcher: ElectionWatcher, life_watcher: LifeWatcher
+        self,
+        world: World,
+        watchers: Sequence[Watcher],
+        election_watcher: ElectionWatcher,
+        life_watcher: LifeWatcher,
+        horizon_watcher: HorizonWatcher | None = None,
     ) -> None:
         self._world = world
         self._watchers = watchers
         self._election_watcher = election_watcher
         self._life_watcher = life_watcher
+        self._horizon_watcher = horizon_watcher
         self._passed: dict[tuple[str, str], frozenset[Identity]] = {}
         self.noted: list[Noted] = []
         self.cuts = 0
@@ -144,8 +164,21 @@ class Observer:
     def cut_off(self) -> None:
         self.cuts += 1
 
-    def holds_back(self) -> None:
+    def told(self, node: str, slowest: Slowest) -> None:
+        """A reader has told the node how far its slowest origin is."""
+        if self._horizon_watcher is not None:
+            self._horizon_watcher.told(node, slowest)
+
+    def entered(self, node: str, origin: str, entry: Pushed) -> None:
+        """The entry point that leads the lane has taken an entry in."""
+        if self._horizon_watcher is not None:
+            self._horizon_watcher.entered(node, origin, entry)
+
+    def holds_back(self, node: str, origin: str) -> None:
+        """The entry point that leads the lane makes it wait at the horizon."""
         self.held_back += 1
+        if self._horizon_watcher is not None:
+            self._horizon_watcher.holds_back(node, origin)
 
     def moves_on(self) -> None:
         self.moves += 1
@@ -162,6 +195,8 @@ class Observer:
     def began(self, node: str) -> None:
         """Its process runs, from what is on its disk."""
         self._life_watcher.began(node)
+        if self._horizon_watcher is not None:
+            self._horizon_watcher.began(node)
 
     def ended(self, node: str, *, lost: bool) -> None:
         """A fault has ended its process, and may have taken its disk."""

@@ -8,13 +8,13 @@ from typing import Final
 import numpy as np
 
 from anabranch.core import inlet as inlets
-from anabranch.core.horizon import slowest_of
+from anabranch.core.horizon import UNKNOWN, Slowest, slowest_of
 from anabranch.core.identities import NO_TUPLES, Header
 from anabranch.reference.tuples import Tuple
+from anabranch.runtime.reader_reports import ReaderReports
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Disk, Protocol, Role
-from anabranch.sim.slowest import Slowest
 from anabranch.sim.world import MS
 
 ORPHANED_US: Final = 4_000 * MS
@@ -29,7 +29,7 @@ class Reading:
         process: Process,
         role: Role,
         protocol: Protocol,
-        slowest: Slowest,
+        reports: ReaderReports,
         *,
         news: Callable[[str], None],
         rebuild: Callable[[str], None],
@@ -37,7 +37,7 @@ class Reading:
         self._process = process
         self._role = role
         self._protocol = protocol
-        self._slowest = slowest
+        self._reports = reports
         self._news = news
         self._rebuild = rebuild
         self._inlets = {stream: protocol.inlet(stream, role.origins[stream]) for stream in role.upstream}
@@ -99,16 +99,16 @@ class Reading:
                     life=self._process.disk.life,
                     position=known.position,
                     punctuations=inlet.punctuations,
-                    slowest_us=self._slowest_us(),
+                    slowest=self._slowest(),
                 ),
             )
 
-    def _slowest_us(self) -> int:
+    def _slowest(self) -> Slowest:
         if self._role.horizon_us is None:
-            return 0
+            return UNKNOWN
         inlets_now = self._process.disk.inlets
         own = ((self._role.origins[stream], inlet.punctuations) for stream, inlet in inlets_now.items())
-        return slowest_of(own, self._slowest.to_pass_on())
+        return slowest_of(own, self._reports.to_pass_on() if self._protocol.passes_slowest else ())
 
     def _ask(self, stream: str, copy: str) -> None:
         inlet = self._process.disk.inlets[stream]
@@ -192,7 +192,7 @@ class Reading:
                         life=disk.life,
                         position=each.position,
                         punctuations=disk.inlets[stream].punctuations,
-                        slowest_us=self._slowest_us(),
+                        slowest=self._slowest(),
                     ),
                 )
 

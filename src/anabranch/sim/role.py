@@ -11,6 +11,7 @@ from anabranch.core.feed_lease import FeedLease
 from anabranch.core.horizon import Horizon
 from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.lane_state import LaneRules
+from anabranch.core.output import held_back_us
 from anabranch.core.passing import Passing
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
@@ -88,6 +89,13 @@ class Role:
             for stream, readers in self.readers.items()
         }
         return {stream: replicas for stream, replicas in found.items() if replicas}
+
+    def horizons(self, rule: type[Horizon]) -> Mapping[str, Horizon]:
+        """Per stream that fragments read, how far a lane may run ahead of what they report; none where none is set."""
+        if self.horizon_us is None:
+            return {}
+        held_us = held_back_us(self.diagram)
+        return {stream: rule(self.horizon_us, (replicas,), held_us) for stream, replicas in self.fragments.items()}
 
     @property
     def stage_readers(self) -> list[str]:

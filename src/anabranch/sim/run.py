@@ -17,6 +17,7 @@ from random import Random
 from typing import Any, Final
 
 from anabranch.core.lane_state import LaneRules
+from anabranch.core.output import held_back_us
 from anabranch.model.names import internal_stream
 from anabranch.model.times import CLOSED_US
 from anabranch.query.boxes import Arrow, Diagram
@@ -35,7 +36,7 @@ from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.checkers.turns import Turns
 from anabranch.sim.checkers.undisturbed import Undisturbed
-from anabranch.sim.diagrams import HOLDING_BACK, PAIRINGS, SUMMINGS, held_back_us, simulated
+from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy, feed_of
 from anabranch.sim.network import Network
@@ -62,6 +63,8 @@ HEALED_US: Final = 32 * SECOND
 PATIENCE_US: Final = 90 * SECOND
 ONE_BATCH: Final = 300
 """Results of one batch at most: it is logged whole, however little room is left."""
+LATE_US: Final = 15 * SECOND
+"""How much later a lane begins than the others, if it begins late."""
 HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
 """Of stream time: a lane that falls silent is overtaken by about 3 s."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
@@ -89,25 +92,25 @@ class Setting:
     """Whether the lanes of ``left`` are fed: each by a producer inside of one entry point, which asks no other."""
     shared: bool = False
     """Whether there are three hosts, each of them an entry point and a replica of one or two fragments."""
+    begins_late: str | None = None
+    """The lane to which nobody has anything to say for the first 15 s."""
     first: str = "join"
     second: str = "aggregate"
     """The boxes that the replicas compute: ``diagrams`` has them."""
 
     @classmethod
     def drawn(cls, seed: int) -> Setting:
-        """Each drawn apart, so that one more changes nothing of the others. A box that holds its promises back goes
-        without a horizon: no lane would ever be the slowest, and all could wait."""
+        """Each drawn apart, so that one more changes nothing of the others."""
         owned = Random(f"the owner of {seed}").choice((False, True))
-        first = Random(f"the first box of {seed}").choice((*PAIRINGS, "join", "join"))
-        horizon_us = Random(f"the horizon of {seed}").choice(HORIZONS_US)
         return cls(
             lane_limit=Random(f"the lanes of {seed}").choice(LANE_LIMITS),
-            horizon_us=None if first in HOLDING_BACK else horizon_us,
+            horizon_us=Random(f"the horizon of {seed}").choice(HORIZONS_US),
             owned=owned,
             standby=Random(f"the second feed of {seed}").choice((False, True)),
             fed=Random(f"the feeds of {seed}").choice((False, True)),
             shared=Random(f"shared hosts in {seed}").choice((False, False, True)),
-            first=first,
+            begins_late=Random(f"who begins late in {seed}").choice((*[None] * 5, *LANES)),
+            first=Random(f"the first box of {seed}").choice((*PAIRINGS, "join", "join")),
             second=Random(f"the second box of {seed}").choice((*SUMMINGS, *["aggregate"] * 3)),
         )
 
@@ -195,13 +198,21 @@ class _Run:
             Trimming(),
             Memory(FULL * limit + ONE_BATCH, lane_limit, roles[CLIENT].origins),
         ]
+        ahead: Ahead | None = None
         if horizon_us is not None:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
-            origins_of = roles[CLIENT].origins
-            watchers.append(Ahead(self._agreement, tuple(LANES), (JOINERS, SUMMERS), origins_of, horizon_us))
+            ahead = Ahead(
+                self._agreement,
+                tuple(LANES),
+                (JOINERS, SUMMERS),
+                roles[CLIENT].origins,
+                horizon_us=horizon_us,
+                held_back_us=held_back_us(self._diagram),
+            )
+            watchers.append(ahead)
         self._steady = Steady()
         undisturbed = Undisturbed()
-        self._observer = Observer(self._world, [*watchers, undisturbed], self._steady, undisturbed)
+        self._observer = Observer(self._world, [*watchers, undisturbed], self._steady, undisturbed, ahead)
         self._network = Network(self._world)
         self._closes = horizon_us is not None
         """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
@@ -209,6 +220,7 @@ class _Run:
             name: Node(name, role, self._world, self._network, self._observer, protocol) for name, role in roles.items()
         }
         self._turns = Turns()
+        self._begins_late = setting.begins_late
         self._standby = setting.standby
         self._beside = setting.owned
         self._protocol = protocol
@@ -381,6 +393,8 @@ class _Run:
         for number, origin in enumerate(LANES):
             entry_points = (*ENTRIES[number:], *ENTRIES[:number])
             entries = _entries(self._world.random, origin)
+            if origin == self._begins_late:
+                entries = [(at_us + LATE_US, entry) for at_us, entry in entries]
             if origin in self._owned:
                 producers += self._make_owners(origin, entries)
                 continue

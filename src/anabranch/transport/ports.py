@@ -129,8 +129,11 @@ class PieceAnswer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyAcknowledgement:
-    """A replica holds everything up to ``position`` durably, and promises this itself. The copy may collect a few rows
-    for ``hold_us`` before it sends them."""
+    """A replica holds everything up to ``position`` durably, and promises this itself.
+
+    The copy may collect a few rows for ``hold_us`` before it sends them. Where a source has a horizon, the replica also
+    tells how far its slowest origin is; 0 if it does not know (``core.horizon``).
+    """
 
     stream: str
     reader: str
@@ -138,6 +141,8 @@ class CopyAcknowledgement:
     position: Position
     punctuations: Mapping[str, int]
     hold_us: int = 0
+    slowest_us: int = 0
+    slowest_origin: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

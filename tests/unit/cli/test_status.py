@@ -102,6 +102,17 @@ def test_the_tables_say_what_there_is(
     assert "slow (cut off)" in words
 
 
+def test_a_lane_that_is_held_says_what_it_waits_for(
+    cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    held = {"origin": "load/0", "punctuation_us": NOON_US - 3600 * SECOND, "latest_us": NOON_US + SECOND}
+    node.told = a_node(ping=lane(NOON_US) | {"held": held}, load=lane(NOON_US - 3600 * SECOND))
+    shown = " ".join(cli("status", address).stdout.split())
+    assert "ping/0 10 2026-01-31 12:00:00.000000 0.5 s held: waits for load/0, at 2026-01-31 11:00:00.000000" in shown
+    assert "Rows wait at the horizon: ping/0 for load/0." in shown
+
+
 def test_links_are_told_where_there_are_any(
     cli: Cli, node: TalkingNode, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

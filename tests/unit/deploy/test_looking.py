@@ -114,6 +114,15 @@ def test_a_lane_is_told_as_the_entry_point_has_it_that_is_furthest(found: Deploy
     }
 
 
+def test_a_lane_that_is_held_is_told_as_the_entry_point_has_it_that_leads(tmp_path: Path) -> None:
+    held = {"origin": "load/0", "punctuation_us": 1, "latest_us": 9}
+    changed = dict(answers())
+    for name, facts in (("a", lane(7)), ("b", lane(7) | {"held": held})):
+        changed[name] = said(sources={"ping": {"rows_in": 70, "lanes": {"ping/p": facts}}})
+    place = overview(plan(tmp_path), changed).queries["paths"].lanes["ping/p"]
+    assert (place.waits_for, place.address) == ("load/0", "127.0.0.1:7002")
+
+
 def test_positions_of_another_incarnation_cannot_be_compared(tmp_path: Path) -> None:
     changed = {**answers(), "b": said(streams={"box:pairs": log(3, "later")})}
     streams = overview(plan(tmp_path), changed).queries["paths"].streams

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from anabranch import limits
 from anabranch.columns import arrow_schema
+from anabranch.core.horizon import Horizon, Slowest, Told
 from anabranch.errors import DiskFull, Overloaded, PushRefused
 from anabranch.model.names import Origins, late_stream
 from anabranch.model.times import CLOSED_US, SECOND
@@ -44,7 +47,9 @@ class Bench:
     stopped: list[str]
 
 
-def open_bench(path: Path, source: Source = STAMPED, *, limit_bytes: int = limits.LOG_BYTES) -> Bench:
+def open_bench(
+    path: Path, source: Source = STAMPED, *, limit_bytes: int = limits.LOG_BYTES, reports: Any = None
+) -> Bench:
     store = Store.open(path)
     schema = arrow_schema((column.name, column.type or "") for column in source.schema)
     origins = Origins(source.origins)
@@ -62,6 +67,7 @@ def open_bench(path: Path, source: Source = STAMPED, *, limit_bytes: int = limit
         clock=clock,
         boundary_interval_us=SECOND,
         intake_stopped=lambda: stopped[0] if stopped else None,
+        reports=reports,
     )
     return Bench(entry, store, clock, stopped)
 
@@ -292,4 +298,105 @@ def test_the_time_column_may_be_spelled_in_any_case(tmp_path: Path) -> None:
     bench = open_bench(tmp_path / "s.db", source)
     bench.entry.push(timed(T0 + 5, name="At"))
     assert held(bench) == [(1, 5, 0)]
+    bench.store.close()
+
+
+class Others:
+    """What readers report of the slowest origin, in the test's hands."""
+
+    def __init__(self, horizon_us: int) -> None:
+        self._horizon = Horizon(horizon_us, (("reader",),))
+        self.slowest_us = 0
+
+    def may_enter(self, source: str, promised_us: int, latest_us: int) -> bool:
+        return self._horizon.may_enter(Told().heard("reader", self.waits_for(source)), promised_us, latest_us)
+
+    def waits_for(self, source: str) -> Slowest:
+        return Slowest(self.slowest_us, "other/q")
+
+
+AHEAD = replace(TIMED, horizon_us=10 * SECOND, idle_us=30 * SECOND)
+
+
+@pytest.fixture
+def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Bench, Others]]:
+    """A lane that is at T0, and rows of which more than 10 s ahead of another one wait a moment."""
+    monkeypatch.setattr(limits, "PUSH_WAIT_S", 0.1)
+    others = Others(10 * SECOND)
+    bench = open_bench(tmp_path / "s.db", AHEAD, reports=others)
+    bench.entry.push(timed(T0))
+    yield bench, others
+    bench.store.close()
+
+
+def test_rows_beyond_the_horizon_wait_and_are_then_refused(ahead: tuple[Bench, Others]) -> None:
+    bench, others = ahead
+    others.slowest_us = T0 - 20 * SECOND
+    with pytest.raises(Overloaded, match=r"more than its horizon of 10s ahead of other/q, which is at") as refused:
+        bench.entry.push(timed(T0 + 1))
+    assert "anabranch source close" in (refused.value.remedy or "")
+    assert len(held(bench)) == 1
+    waits = bench.entry.statistics().lanes["s/0"].held
+    assert waits is not None
+    assert (waits.origin, waits.punctuation_us, waits.latest_us) == ("other/q", T0 - 20 * SECOND, T0 + 1)
+    others.slowest_us = T0 - 9 * SECOND
+    assert bench.entry.push(timed(T0 + 1)).rows == 1
+    assert bench.entry.statistics().lanes["s/0"].held is None
+
+
+def test_rows_that_wait_enter_as_soon_as_the_slowest_has_come(
+    ahead: tuple[Bench, Others], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, others = ahead
+    monkeypatch.setattr(limits, "PUSH_WAIT_S", 600.0)
+    others.slowest_us = T0 - 20 * SECOND
+    catches_up = threading.Timer(0.2, lambda: setattr(others, "slowest_us", T0))
+    catches_up.start()
+    assert bench.entry.push(timed(T0 + 1)).rows == 1
+    catches_up.join()
+
+
+def test_what_was_taken_already_or_is_late_is_not_held(ahead: tuple[Bench, Others]) -> None:
+    bench, others = ahead
+    session = bench.entry.register("c").session
+    again = replace(timed(T0 + 5), producer="c", session=session, first=1)
+    bench.entry.push(again)
+    others.slowest_us = T0 - 20 * SECOND
+    assert bench.entry.push(again).repeated == 1
+    assert bench.entry.push(timed(T0 - SECOND)).late == 1
+
+
+def test_while_the_slowest_is_unknown_nobody_is_held(ahead: tuple[Bench, Others]) -> None:
+    bench, _ = ahead
+    assert bench.entry.push(timed(T0 + 3600 * SECOND)).rows == 1
+
+
+def test_a_lane_that_is_held_does_not_follow_the_clock_and_its_rows_are_not_late(ahead: tuple[Bench, Others]) -> None:
+    bench, others = ahead
+    others.slowest_us = T0 - 20 * SECOND
+    for _ in range(3):
+        with pytest.raises(Overloaded):
+            bench.entry.push(timed(T0 + 1))
+        tick_for(bench, 40)
+    others.slowest_us = T0
+    assert bench.entry.push(timed(T0 + 1)).late == 0
+
+
+def test_a_producer_that_is_held_is_not_silent_until_it_gives_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PUSH_WAIT_S", 0.0)
+    others = Others(10 * SECOND)
+    source = replace(AHEAD, idle_us=None, producers=("p",), silence_us=30 * SECOND)
+    bench = open_bench(tmp_path / "s.db", source, reports=others)
+    session = bench.entry.register("p").session
+    bench.entry.push(replace(timed(T0), producer="p", session=session, first=1))
+    others.slowest_us = T0 - 20 * SECOND
+    for _ in range(3):
+        with pytest.raises(Overloaded):
+            bench.entry.push(replace(timed(T0 + 1), producer="p", session=session, first=2))
+        tick_for(bench, 40)
+        assert not closed(bench)
+    tick_for(bench, limits.HELD_US // SECOND)
+    assert closed(bench)
     bench.store.close()

@@ -187,6 +187,7 @@ BAD: Final[Mapping[str, Mapping[str, Cases]]] = {
                 ),
             ),
         ],
+        "horizon": [("soon", ("bad-duration", "horizon: 'soon' is not a duration.", DURATION))],
         "producers": [
             ("9 x", ("bad-name", "producers: a producer cannot be called '9 x'.", NAME_REMEDY)),
             ("a, a", ("duplicate-name", "producers: the producer 'a' appears twice.", "Name it once.")),

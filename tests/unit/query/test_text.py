@@ -27,6 +27,7 @@ sources = st.builds(
     disorder_us=durations,
     idle_us=st.none() | durations,
     silence_us=st.none() | durations,
+    horizon_us=st.none() | durations,
     producers=st.lists(names, max_size=2).map(tuple),
 )
 filters = st.builds(

@@ -32,7 +32,8 @@ def with_load(text: str) -> str:
 def test_a_source_has_all_that_a_source_can_have() -> None:
     text = """
         CREATE SOURCE ping (source STRING, rtt_ms DOUBLE, cost DECIMAL(10, 2), at TIMESTAMP) WITH (
-            time = 'at', disorder = '2s', silence = INTERVAL '1' MINUTE, producers = ('agent1', 'agent2'),
+            time = 'at', disorder = '2s', silence = INTERVAL '1' MINUTE, horizon = '1h',
+            producers = ('agent1', 'agent2'),
             feed = 'generator:rate=10,seed=7,producer=agent1,rtt_ms=uniform(1,6)'
         );
         CREATE OUTPUT all_pings WITH (to = 'jsonl:pings.jsonl') AS SELECT * FROM ping;
@@ -44,6 +45,7 @@ def test_a_source_has_all_that_a_source_can_have() -> None:
         time="at",
         disorder="2s",
         silence="1m",
+        horizon="1h",
         producers=("agent1", "agent2"),
         feed=ab.feeds.generator(rate=10, seed=7, producer="agent1", columns={"rtt_ms": "uniform(1,6)"}),
     )

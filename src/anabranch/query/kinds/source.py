@@ -29,6 +29,7 @@ class SourceKind(Kind[Source]):
         Key(name="disorder", attribute="disorder_us", form=DURATION, default=0),
         Key(name="idle", attribute="idle_us", form=DURATION, default=None),
         Key(name="silence", attribute="silence_us", form=DURATION, default=None),
+        Key(name="horizon", attribute="horizon_us", form=DURATION, default=None),
         Key(name="producers", form=NAMES, default=()),
         Key(name="feed", form=FEED, default=None),
     )
@@ -44,6 +45,8 @@ class SourceKind(Kind[Source]):
             yield f"idle after {format_duration(box.idle_us)}"
         if box.silence_us is not None:
             yield f"closed after {format_duration(box.silence_us)} of silence"
+        if box.horizon_us is not None:
+            yield f"no more than {format_duration(box.horizon_us)} ahead of the slowest"
         if box.producers:
             yield f"producers {', '.join(box.producers)}"
         if box.feed is not None:
@@ -55,7 +58,7 @@ class SourceKind(Kind[Source]):
         check_columns(box.name, "schema", [column.name for column in box.schema], report)
         for column in box.schema:
             check_type(box.name, "schema", column.name, column.type or "", report)
-        for field in ("disorder", "idle", "silence"):
+        for field in ("disorder", "idle", "silence", "horizon"):
             check_duration(box.name, field, getattr(box, f"{field}_us"), report)
         _check_time(box, report)
         for producer in box.producers:

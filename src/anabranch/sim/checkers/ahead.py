@@ -1,7 +1,9 @@
 """No lane runs ahead: its rows are within the horizon of what every fragment has heard of all origins, or it was the
-slowest itself.
+slowest itself. And no lane is held for what nobody knows.
 
-What waits at a Join or a window waits for the slowest lane, or for a layer that has fallen behind, so this bounds it.
+What waits at a Join or a window waits for the slowest lane, or for a layer that has fallen behind, so the first bounds
+it. It cannot be asked of an entry point that has been told nothing since it began: that one must let rows in. And while
+a lane has promised nothing at all, nobody can know how far ahead the others are, so none of them may be held.
 """
 
 from __future__ import annotations
@@ -9,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from anabranch.core.horizon import is_slowest, slowest_of
+from anabranch.core.horizon import Slowest, is_slowest, slowest_of
 from anabranch.sim.checkers.agreement import Agreement
+from anabranch.sim.messages import Pushed
 from anabranch.sim.observer import Broken
 from anabranch.sim.tape import Tape
 
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 
 class Ahead:
     """Looks at what was newly released by anyone, as ``agreement`` has it: it must be told first. ``fragments`` are the
-    replicas of each, ``origins`` those of each stream."""
+    replicas of each, ``origins`` those of each stream; boxes may hold promises back by ``held_back_us``."""
 
     def __init__(
         self,
@@ -30,7 +33,9 @@ class Ahead:
         lanes: Sequence[str],
         fragments: Sequence[tuple[str, ...]],
         origins: Mapping[str, tuple[str, ...]],
+        *,
         horizon_us: int,
+        held_back_us: int,
     ) -> None:
         self._agreement = agreement
         self._promised = dict.fromkeys(lanes, 0)
@@ -41,13 +46,37 @@ class Ahead:
         self._inlets: dict[str, object] = {}
         self._origins = origins
         self._horizon_us = horizon_us
+        self._held_back_us = held_back_us
+        self._knows: set[str] = set()
+        """The nodes that were told how far the slowest origin is, since they began."""
+        self._unknowing: dict[str, list[Pushed]] = {lane: [] for lane in lanes}
+        """Per lane, what was taken in where that was not known."""
+
+    def began(self, node: str) -> None:
+        self._knows.discard(node)
+
+    def told(self, node: str, slowest: Slowest) -> None:
+        if slowest.time_us > 0:
+            self._knows.add(node)
+
+    def entered(self, node: str, origin: str, entry: Pushed) -> None:
+        if node not in self._knows:
+            self._unknowing[origin].append(entry)
+
+    def holds_back(self, node: str, origin: str) -> None:
+        if node not in self._knows:
+            raise Broken(f"{node} holds {origin} back, though nobody has told it how far the others are.")
+        released = self._agreement.released
+        silent = [lane for lane in self._promised if not any(each.promise_us for each in released.get(lane, ()))]
+        if silent:
+            raise Broken(f"{node} holds {origin} back, though nothing is promised yet on {', '.join(silent)}.")
 
     def stored(self, node: str, disk: Disk) -> None:
         fragment = self._fragment_of.get(node)
         if fragment is not None and self._inlets.get(node) is not disk.inlets:
             self._inlets[node] = disk.inlets
             own = ((self._origins[stream], inlet.punctuations) for stream, inlet in disk.inlets.items())
-            self._reached[fragment] = max(self._reached[fragment], slowest_of(own))
+            self._reached[fragment] = max(self._reached[fragment], slowest_of(own).time_us)
         for lane in disk.lanes:
             self._look_at(lane)
 
@@ -58,7 +87,9 @@ class Ahead:
         slowest_us = min(self._reached)
         for entry in released[self._seen[lane] :]:
             latest_us = max((each.stime for each in entry.tuples), default=0)
-            if not is_slowest(self._promised[lane], slowest_us) and latest_us > slowest_us + self._horizon_us:
+            jumped = latest_us > slowest_us + self._horizon_us
+            was_slowest = is_slowest(self._promised[lane] - self._held_back_us, slowest_us)
+            if jumped and not was_slowest and entry not in self._unknowing[lane]:
                 raise Broken(f"{lane} has a row at {latest_us}, and the slowest is at {slowest_us}.")
             self._promised[lane] = entry.promise_us
         self._seen[lane] = len(released)
