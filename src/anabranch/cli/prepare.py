@@ -29,7 +29,7 @@ def prepare(
 
     Runs a small query once and archives its Java classes in a file, which takes about a minute. The file (160 MB) is
     beside the installed PySpark and fits this Python environment and this Java. Without it everything works, but
-    starts more slowly.
+    starts more slowly. A Java that has no archive of its own classes cannot have one.
 
     \b
     Examples:
@@ -45,6 +45,9 @@ def prepare(
     target = archive.archive()
     if target.exists() and not again:
         _tell(target, None, as_json=as_json)
+        return
+    if not archive.can_be_made():
+        _tell(None, None, as_json=as_json)
         return
     started = time.monotonic()
     new = target.with_suffix(".new")
@@ -81,13 +84,21 @@ def prepare(
     _tell(target, time.monotonic() - started, as_json=as_json)
 
 
-def _tell(archive: Path, seconds: float | None, *, as_json: bool) -> None:
-    """Where the archive is, and how long it took to make it, if it was made now."""
+def _tell(archive: Path | None, seconds: float | None, *, as_json: bool) -> None:
+    """Where the archive is, if there can be one, and how long it took to make it, if it was made now."""
+    if archive is None:
+        typer.echo(
+            "This Java has no archive of its own classes, so Spark cannot have one, and starts more slowly. "
+            "java -Xshare:dump makes it; then run this again.",
+            err=True,
+        )
     if as_json:
         import json
 
         made = None if seconds is None else round(seconds, 1)
-        typer.echo(json.dumps({"archive": str(archive), "made": seconds is not None, "seconds": made}))
+        where = None if archive is None else str(archive)
+        typer.echo(json.dumps({"archive": where, "made": seconds is not None, "seconds": made}))
+    if archive is None or as_json:
         return
     typer.echo(f"ready: {archive}" if seconds is None else f"ready after {seconds:.0f} s: {archive}")
 

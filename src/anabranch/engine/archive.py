@@ -24,12 +24,24 @@ DIRECTORY: Final = Path(sys.prefix, "share", "anabranch")
 
 def archive() -> Path:
     """Where the archive of this Java, this PySpark and this connector is, or would be."""
-    java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
-    known = [pyspark.__version__, pyspark.__path__[0], connector.digest()]
-    if java is not None and (home := Path(java).resolve().parents[1]).exists():
+    home, known = _java_home(), [pyspark.__version__, pyspark.__path__[0], connector.digest()]
+    if home is not None:
         release = home / "release"
         known += [str(home), release.read_text() if release.exists() else ""]
     return DIRECTORY / f"spark-{hashlib.sha256(repr(known).encode()).hexdigest()[:12]}.jsa"
+
+
+def can_be_made() -> bool:
+    """Whether this Java brings the archive of its own classes on which another is made. One that was put together by
+    ``jlink`` does not, unless it was asked for; its JVM refuses to start."""
+    home = _java_home()
+    return home is None or any(home.glob("lib/**/classes.jsa"))
+
+
+def _java_home() -> Path | None:
+    java = Path(os.environ["JAVA_HOME"], "bin", "java") if "JAVA_HOME" in os.environ else shutil.which("java")
+    home = None if java is None else Path(java).resolve().parents[1]
+    return home if home is not None and home.exists() else None
 
 
 def using() -> str:

@@ -104,6 +104,14 @@ def test_prepare_when_there_is_an_archive(cli: Cli, tmp_path: Path, monkeypatch:
     assert found.keys() == documented("prepare --json")
 
 
+def test_prepare_when_there_can_be_no_archive(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archive, "archive", lambda: tmp_path / "none.jsa")
+    monkeypatch.setattr(archive, "can_be_made", lambda: False)
+    told = cli("prepare", "--json")
+    assert only_object(told.stdout) == {"archive": None, "made": False, "seconds": None}
+    assert "java -Xshare:dump" in told.stderr
+
+
 def test_prepare_when_it_was_made(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     prepare._tell(tmp_path, 61.23, as_json=True)
     assert only_object(capsys.readouterr().out) == {"archive": str(tmp_path), "made": True, "seconds": 61.2}

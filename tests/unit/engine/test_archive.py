@@ -38,3 +38,10 @@ def test_without_any_java_there_is_still_a_name(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", "")
     assert archive.archive().suffix == ".jsa"
+
+
+def test_a_java_without_an_archive_of_its_own_can_have_none(java: Path) -> None:
+    assert not archive.can_be_made()
+    (java / "lib" / "server").mkdir(parents=True)
+    (java / "lib" / "server" / "classes.jsa").touch()
+    assert archive.can_be_made()
