@@ -133,7 +133,7 @@ def test_a_node_that_ends_by_itself_is_told_and_the_others_go_on(
     with Scene(nodes) as scene:
         scene.update(found)
     shown = capsys.readouterr().out
-    assert f"a exited unexpectedly on signal 9. Full log: {nodes.child('a').log}. Last lines:\n" in shown
+    assert f"a ended unexpectedly: it was killed by SIGKILL. Full log: {nodes.child('a').log}. Last lines:\n" in shown
     assert "running\n" in shown.partition("Last lines:")[2]
     assert nodes.child("b").state == "running"
     with pytest.raises(ab.OperatorError, match="The node a is ended"):

@@ -19,7 +19,7 @@ FACE = "anabranch"
 """The layer of ``anabranch/__init__.py``: it gathers the public names and is imported by programs, not by packages."""
 
 ORDER = (
-    ("errors", "limits", "failpoints", "syncing"),
+    ("errors", "exits", "limits", "failpoints", "syncing"),
     ("model",),
     ("query",),
     ("columns", "functions"),  # Arrow, so not for core, which is pure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import math
 import shutil
 import sys
@@ -30,6 +31,7 @@ def run_host(
     host: Host, signals: Signals, waiting: Waiting, *, running: Callable[[], None], for_us: int | None, live: bool
 ) -> None:
     """From its start to its stop. ``running`` is called in between; ``live`` shows a line that moves."""
+    faulthandler.enable()  # a fault in a native library leaves more behind than silence
     try:
         with signals.obeyed():
             with waiting:

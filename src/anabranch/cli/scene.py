@@ -18,6 +18,7 @@ from anabranch.cli.colours import Tone, can_move, console, painted
 from anabranch.cli.waiting import ways_through
 from anabranch.deploy.looking import Looker
 from anabranch.deploy.looking import overview as look_over
+from anabranch.exits import how_it_ended
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -99,10 +100,10 @@ class Scene:
             self._notes.pop(name, None)
 
     def _tell_end(self, change: Change) -> None:
-        how = f"on signal {-change.code}" if change.code is not None and change.code < 0 else f"with code {change.code}"
+        how = "" if change.code is None else f": it {how_it_ended(change.code)}"
         child = self._supervisor.child(change.node)
         told = "".join(f"\n  {line}" for line in child.last_lines(LAST_LINES))
-        label = painted(f"{change.node} exited unexpectedly {how}", Tone.bad)
+        label = painted(f"{change.node} ended unexpectedly{how}", Tone.bad)
         self._echo(f"{label}. Full log: {child.log}. Last lines:{told or ' nothing'}")
 
     def _draw(self, live: Live) -> None:

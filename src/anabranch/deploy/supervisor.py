@@ -27,6 +27,7 @@ from anabranch.deploy.plan import Plan, load_plan
 from anabranch.deploy.preflight import check_start
 from anabranch.deploy.states import log_of, state_of
 from anabranch.errors import ConfigError, OperatorError
+from anabranch.exits import how_it_ended
 from anabranch.query.problems import candidates
 
 LOOK_S: Final = 0.05
@@ -152,7 +153,8 @@ class Supervisor:
             for child in waited:
                 if not child.is_alive or time.monotonic() > deadline:
                     told = "\n  ".join(child.last_lines())
-                    raise OperatorError(f"The node {child.name} is {child.state}. Its last lines:\n  {told}")
+                    how = f"is {child.state}" if child.code is None else how_it_ended(child.code)
+                    raise OperatorError(f"The node {child.name} {how}. Its last lines:\n  {told}")
             time.sleep(LOOK_S)
 
     def child(self, name: str) -> Child:

@@ -28,6 +28,7 @@ from pyspark.find_spark_home import _find_spark_home
 from pyspark.java_gateway import launch_gateway
 
 from anabranch.errors import EngineError
+from anabranch.exits import how_it_ended
 
 LOOK_S: Final = 0.02
 """How often a start looks whether the JVM has said where it listens."""
@@ -88,14 +89,6 @@ def kill(process: subprocess.Popen[bytes]) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
-
-
-def how_it_ended(code: int) -> str:
-    """``was killed by SIGKILL``, from the return code of a process; a shell adds 128 to the number of a signal."""
-    number = -code if code < 0 else code - 128
-    with suppress(ValueError):
-        return f"was killed by {signal.Signals(number).name}"
-    return f"exited with code {code}"
 
 
 @contextmanager

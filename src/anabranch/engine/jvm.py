@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession, SQLContext
 
 from anabranch.engine import gateway
 from anabranch.errors import EngineError
+from anabranch.exits import how_it_ended
 
 DEFAULT_MEMORY: Final = "2g"
 """Of a JVM, if the user says nothing."""
@@ -121,7 +122,7 @@ def death(ended: subprocess.Popen[bytes] | None, conf: Mapping[str, str]) -> Eng
     if code is None:
         return EngineError("Spark is not responding.")
     memory = conf.get("spark.driver.memory", DEFAULT_MEMORY)
-    told = f"Spark's JVM {gateway.how_it_ended(code)}"
+    told = f"Spark's JVM {how_it_ended(code)}"
     if code == -signal.SIGKILL:
         return EngineError(
             f"{told}, perhaps because this machine ran out of memory.",

@@ -8,6 +8,7 @@ with the version before them. Rows themselves are always Arrow.
 from __future__ import annotations
 
 import base64
+import threading
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -61,6 +62,7 @@ def to_plain(said: object) -> Any:
 
 
 def from_plain(plain: object, kind: type[T]) -> T:
+    _json(kind)  # what it needs to know of the class is complete then
     try:
         return msgspec.convert(plain, kind, dec_hook=_from_plain)
     except msgspec.ValidationError as error:
@@ -102,6 +104,10 @@ _PACKED: Final = msgspec.msgpack.Encoder()
 _VERSIONED: Final = msgspec.json.Decoder(_Versioned)
 
 
+_building: Final = threading.Lock()
+"""One decoder is built at a time. msgspec keeps with a class what it found out about its fields, and shows it to other
+threads before it is complete: a process that decodes with half of it is killed by the kernel (SIGSEGV)."""
+
 _json_decoders: dict[type, msgspec.json.Decoder[Any]] = {}
 _packed_decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
 
@@ -109,12 +115,14 @@ _packed_decoders: dict[type, msgspec.msgpack.Decoder[Any]] = {}
 def _json(kind: type[T]) -> msgspec.json.Decoder[T]:
     decoder = _json_decoders.get(kind)
     if decoder is None:
-        decoder = _json_decoders[kind] = msgspec.json.Decoder(kind, dec_hook=_from_plain)
+        with _building:
+            decoder = _json_decoders[kind] = msgspec.json.Decoder(kind, dec_hook=_from_plain)
     return decoder
 
 
 def _packed(kind: type[T]) -> msgspec.msgpack.Decoder[T]:
     decoder = _packed_decoders.get(kind)
     if decoder is None:
-        decoder = _packed_decoders[kind] = msgspec.msgpack.Decoder(kind)
+        with _building:
+            decoder = _packed_decoders[kind] = msgspec.msgpack.Decoder(kind)
     return decoder
