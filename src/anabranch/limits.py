@@ -184,12 +184,16 @@ BATCH_INTERVAL_US: Final = 1_000_000
 than a tenth of it is busy for more than a tenth of the time (``PACE_BATCHES``), and a trickle waits no longer."""
 
 PACE_BATCHES: Final = 10
-"""So many times what a batch takes they begin apart, up to that: a stage with a trickle is busy for a tenth of the
-time."""
+"""So many times what a batch of each stage of the host takes they begin apart, up to that: with a trickle all stages of
+a host together are busy for a tenth of the time."""
 
 PACE_ROWS: Final = 100
 """Rows for which a batch begins at once. They cost it hardly more than one row does; a flow of 200 rows a second is not
 held back for longer than half of ``BATCH_INTERVAL_US``, and a faster one for less."""
+
+UNREAD_BOUNDARIES_S: Final = 5.0
+"""How far apart a stage promises how far it is where nobody reads what it makes: each promise is a transaction. Who
+begins to read hears of it at once."""
 
 UPKEEP_WAIT_S: Final = 10.0
 """How long what Spark has to know of and nobody waits for may wait, to share the batch of rows or results: a stage at

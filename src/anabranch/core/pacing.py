@@ -2,9 +2,10 @@
 
 A micro-batch costs Spark about the same whether it reads one row or a thousand. Rows that come one by one, each with a
 batch of its own, keep a core busy with next to nothing. So a stage has a *pace*: a batch for a few rows begins no
-sooner after the last such batch than a multiple of what a batch takes, and never later than the setting allows. Four
-things are not held back by it: the first row after quiet, many rows, the last ones behind many, and results that only a
-batch can show.
+sooner after the last such batch than a multiple of what a batch of each stage of the host takes, and never later than
+the setting allows. So it is the host that a trickle keeps busy for a small part of the time, however many stages it
+runs. Four things are not held back by the pace: the first row after quiet, many rows, the last ones behind many, and
+results that only a batch can show.
 
 What a batch waits for is told apart by what it would bring:
 
@@ -14,7 +15,7 @@ What a batch waits for is told apart by what it would bring:
     results     of windows that a punctuation has closed: Spark shows them in the batch after it. At once; but after a
                 batch that began for this alone, for the pace: rows that close a window each must not undo it.
     boundaries  punctuations. They wait for the pace after any batch, and after others that the host passed on without
-                one (``core.passing``).
+                one (``core.passing``). Where nobody reads what the stage makes, they are further apart.
     upkeep      what Spark has to know of and nobody waits for: boundaries that were passed on, state to free. It waits
                 for whatever comes next, and does not wait for ever.
 
@@ -51,6 +52,8 @@ class Waiting:
     choosy: bool = False
     """Whether the stage may have no use for any of the rows."""
     boundaries: bool = False
+    awaited: bool = True
+    """Whether somebody reads what the boundaries allow to promise, or they allow to show something."""
     results: bool = False
     upkeep: bool = False
 
@@ -72,12 +75,14 @@ class Waiting:
 class Pace:
     """The pace of one stage. ``most_s`` is the setting: 0 lets every batch begin at once.
 
-    ``batch_s`` is what a batch takes, smoothed; the times are when the last batch began, and the last for a few rows,
+    ``batch_s`` is what a batch takes, smoothed, and ``beside_s`` what one of each other stage of the host does
+    (``HostLoad``); the times are when the last batch began, and the last for a few rows,
     if none for many came after it, and when boundaries were passed on last without a batch.
     """
 
     most_s: float
     batch_s: float = 0.0
+    beside_s: float = 0.0
     began_s: float = -math.inf
     few_began_s: float = -math.inf
     passed_s: float = -math.inf
@@ -85,7 +90,7 @@ class Pace:
 
     @property
     def interval_s(self) -> float:
-        return min(self.most_s, limits.PACE_BATCHES * self.batch_s)
+        return min(self.most_s, limits.PACE_BATCHES * (self.batch_s + self.beside_s))
 
     @property
     def hold_s(self) -> float:
@@ -116,7 +121,8 @@ class Pace:
 
     def _boundaries_due_s(self, waiting: Waiting) -> float:
         slow = waiting.keeps or (waiting.rows > 0 and waiting.choosy)
-        apart_s = max(self.interval_s, _BOUNDARIES_S) if slow else self.interval_s
+        least_s = limits.UNREAD_BOUNDARIES_S if not waiting.awaited else _BOUNDARIES_S if slow else 0.0
+        apart_s = max(self.interval_s, least_s)
         return max(self.began_s + apart_s, _next_multiple(self.passed_s, apart_s))
 
     def began(self, waiting: Waiting, now_s: float) -> Pace:
@@ -138,11 +144,29 @@ class Pace:
         """The few rows that waited are of no use to the stage."""
         return replace(self, few_began_s=_next_multiple(now_s, self.interval_s) - self.interval_s)
 
-    def ended(self, now_s: float) -> Pace:
+    def ended(self, now_s: float, *, beside_s: float = 0.0) -> Pace:
         """The batch that began last is over."""
         took_s = max(0.0, now_s - self.began_s)
         known = self.batch_s > 0
-        return replace(self, batch_s=self.batch_s + _SMOOTHING * (took_s - self.batch_s) if known else took_s)
+        batch_s = self.batch_s + _SMOOTHING * (took_s - self.batch_s) if known else took_s
+        return replace(self, batch_s=batch_s, beside_s=beside_s)
+
+
+class HostLoad:
+    """What a batch takes of each stage that shares a host."""
+
+    def __init__(self) -> None:
+        self._batches_s: dict[object, float] = {}
+
+    def took(self, stage: object, batch_s: float) -> None:
+        self._batches_s[stage] = batch_s
+
+    def forget(self, stage: object) -> None:
+        self._batches_s.pop(stage, None)
+
+    def beside_s(self, stage: object) -> float:
+        """One batch of each other stage, together."""
+        return sum([batch_s for other, batch_s in list(self._batches_s.items()) if other != stage])
 
 
 def _next_multiple(after_s: float, interval_s: float) -> float:

@@ -24,6 +24,7 @@ from anabranch.errors import StreamNotFound
 from anabranch.limits import FOLLOW_WAIT_S, PACE_ROWS
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
+from anabranch.node.reading import followed
 from anabranch.storage.codec import stored_schema
 from anabranch.storage.log import Log, Segment
 from anabranch.transport.ports import CopyPiece, PieceAnswer, PieceRequest
@@ -66,7 +67,8 @@ def client_pieces(
     def over() -> bool:
         return cancelled() or log.incarnation != answer.incarnation
 
-    return answer, _pieces_after(log, seq, first_id, over, request.follow, FOLLOW_WAIT_S, lambda: 0.0)
+    sent = _pieces_after(log, seq, first_id, over, request.follow, FOLLOW_WAIT_S, lambda: 0.0)
+    return answer, followed(log, sent) if request.follow else sent
 
 
 def _place(log: Log, request: PieceRequest) -> tuple[int, int, bool]:

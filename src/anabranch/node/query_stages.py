@@ -178,8 +178,10 @@ class QueryStages:
             disk_is_low=self._disk.is_low,
             batch_interval_us=self._settings.batch_interval_us,
             inflows=inlets,
+            load=self._spark.load,
             spark_has_died=self._spark.has_died,
             written=self._compared.written,
+            is_compared=not self._part.compared.keys().isdisjoint(target.stream for target in stage.targets),
         )
         for inlet in inlets:
             inlet.read_by(runner)

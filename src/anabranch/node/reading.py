@@ -7,6 +7,7 @@ after its rows: log order, never a punctuation ahead of the backlog.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -18,13 +19,22 @@ from anabranch.transport.ports import ReadRequest
 from anabranch.transport.tuples import boundaries, insertions, no_rows
 from anabranch.transport.wire import wire_schema
 
+T = TypeVar("T")
+
 
 def wire_batches(log: Log, request: ReadRequest, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
     """The stream from the asked place on, which is found now, not when the first batch is asked for; with ``follow``
     until the reader or the node goes."""
     incarnation = log.incarnation
     after_id, seq = _start(log, request.start)
-    return _batches_after(log, incarnation, after_id, seq, cancelled, follow=request.follow)
+    batches = _batches_after(log, incarnation, after_id, seq, cancelled, follow=request.follow)
+    return followed(log, batches) if request.follow else batches
+
+
+def followed(log: Log, read: Iterator[T]) -> Iterator[T]:
+    """What is read of a log by somebody who waits for more."""
+    with log.followed():
+        yield from read
 
 
 def _batches_after(
@@ -46,7 +56,7 @@ def _batches_after(
         if seq >= end and not follow:
             return
         if not log.wait_beyond(seq, FOLLOW_WAIT_S):
-            yield no_rows(schema)  # tells the reader that the stream is quiet, not dead
+            yield no_rows(schema)  # reports that the stream is quiet, not dead
 
 
 def _start(log: Log, start: str | Position) -> tuple[int, int]:

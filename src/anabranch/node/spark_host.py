@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from anabranch import limits
 from anabranch.core.backoff import Backoff
+from anabranch.core.pacing import HostLoad
 from anabranch.errors import AnabranchError, EngineError, InvariantBroken, StateError
 from anabranch.node.settings import NodeSettings
 from anabranch.runtime.status import SparkState, SparkStatus
@@ -99,6 +100,7 @@ class SparkHost:
     def __init__(self, settings: NodeSettings, stopping: threading.Event) -> None:
         self.failed: AnabranchError | None = None
         """Why it was given up, if it was."""
+        self.load: Final = HostLoad()
         self._settings = settings
         self._session: Any = None
         self._process: Popen[bytes] | None = None

@@ -23,14 +23,14 @@ from anabranch import failpoints, limits
 from anabranch.core.backoff import Backoff
 from anabranch.core.ledger import Batch, Decision, decide
 from anabranch.core.output import output_punctuations
-from anabranch.core.pacing import Pace, Waiting
+from anabranch.core.pacing import HostLoad, Pace, Waiting
 from anabranch.core.passing import Passing, raised
 from anabranch.errors import AnabranchError, DiskFull, EngineError, InvariantBroken, StateError
 from anabranch.model.header import ORIGIN, STIME, TID
 from anabranch.model.names import internal_stream
 from anabranch.model.punctuation import Punctuations, smallest
 from anabranch.model.selection import ALL_ROWS
-from anabranch.model.times import floor_ms
+from anabranch.model.times import CLOSED_US, floor_ms
 from anabranch.node.selecting import selected
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage, is_stateful, outputs_behind
@@ -49,6 +49,10 @@ _RANGES: Final = msgspec.json.Encoder(order="deterministic")
 _HEADER: Final = (TID, STIME, ORIGIN)
 _BROKEN: Final = (InvariantBroken, StateError)
 """Errors that trying again cannot mend."""
+
+LAST_MS: Final = floor_ms(CLOSED_US)
+"""The watermark of journals that are closed: whoever waits for the end of a query waits for the boundaries that make
+it."""
 
 WATCH_S: Final = 1.0
 """How often a query is asked whether it still runs: each time is a call into the JVM."""
@@ -117,8 +121,10 @@ class StageRunner:
         disk_is_low: Callable[[], bool],
         batch_interval_us: int = limits.BATCH_INTERVAL_US,
         inflows: Sequence[Inflow] = (),
+        load: HostLoad | None = None,
         spark_has_died: Callable[[], bool] = lambda: False,
         written: Callable[[str, int, pa.Table, Punctuations], None] = lambda *_: None,
+        is_compared: bool = False,
     ) -> None:
         self.stage: Final = stage
         self.store: Final = store
@@ -141,6 +147,7 @@ class StageRunner:
         self._disk_is_low = disk_is_low
         self._spark_has_died = spark_has_died
         self._written = written
+        self._is_compared = is_compared
         self._sink_error: AnabranchError | None = None
         self._backoff = Backoff()
         self._next_try = 0.0
@@ -164,6 +171,7 @@ class StageRunner:
         self._asked: set[int] = set()
         self._asking = threading.Lock()
         self._pace = Pace(most_s=batch_interval_us / 1_000_000)
+        self._load = load or HostLoad()
         self._in_batch = self._is_held = False
         self._awaited: Mark | None = None
         self._held_s = 0.0
@@ -176,7 +184,9 @@ class StageRunner:
         self._news = threading.Event()
         """Rung when a journal may have grown, or when a question for news shall end."""
         for log in inputs.values():
-            log.on_change(self._news.set)
+            log.on_growth(self._news.set)
+        for target in stage.targets:
+            store.log(target.stream).on_follower(self._news.set)
 
     # --- life ------------------------------------------------------------------------------------------------------
 
@@ -214,6 +224,7 @@ class StageRunner:
         """What comes from a query that was started before does not count any more. A batch that is just being logged
         is logged: Spark's thread for it may outlive the Spark that it came from."""
         self._life += 1
+        self._load.forget(self)
         with self._logging:
             return self._life
 
@@ -420,7 +431,9 @@ class StageRunner:
         """
         asked = time.monotonic()
         if self._in_batch:
-            self._pace, self._in_batch = self._pace.ended(asked), False
+            self._pace = self._pace.ended(asked, beside_s=self._load.beside_s(self))
+            self._load.took(self, self._pace.batch_s)
+            self._in_batch = False
         self._is_held = True
         try:
             waiting, now = self._wait_until(asked, asked_in)
@@ -558,25 +571,27 @@ class StageRunner:
         news = flows or any(end.seq > self._done(name) for name, end in ends.items())
         unsaid = pending and not shows and self._next_watermark_us > self._passed.watermark_us
         count = sum(rows.values())
+        at_us = self._watermark_of({name: end.punctuations for name, end in ends.items()})
+        will_show = self._passing.shows(self._watermark_us, at_us)
         return Waiting(
             rows=count,
-            kept=count > 0 and self._keeps(rows) and not self._shows_at(ends),
+            kept=count > 0 and self._keeps(rows) and not will_show,
             choosy=self._is_choosy,
             boundaries=news or unsaid,
+            awaited=will_show or at_us >= LAST_MS or self._is_read(),
             results=shows,
             upkeep=pending or unread or count > 0,
         )
+
+    def _is_read(self) -> bool:
+        """Whether anybody waits for what the stage promises: a reader of its logs, or who compares their copies."""
+        return self._is_compared or any(self.store.log(target.stream).is_read for target in self.stage.targets)
 
     def _keeps(self, rows: Mapping[str, int]) -> bool:
         """Whether so many rows of the inputs, which no batch has read, show nothing yet. The largest times that were
         known before are no more than those of now: most rows of a busy Join need no look into its journals."""
         keeps = self._passing.keeps
         return keeps(rows, self._said_us, self._known_top_us) and keeps(rows, self._said_us, self._top_us)
-
-    def _shows_at(self, ends: Mapping[str, End]) -> bool:
-        """Whether the boundaries in the journals show results."""
-        now_us = self._watermark_of({name: end.punctuations for name, end in ends.items()})
-        return self._passing.shows(self._watermark_us, now_us)
 
     def _known_top_us(self, stream: str) -> int:
         return self._tops.get(stream, (0, 0))[1]
@@ -613,7 +628,7 @@ class StageRunner:
         if self._in_batch:
             return not self._ends_window(stream, promises)
         kept = self._keeps({stream: 1}) and not self._ends_window(stream, promises)
-        waiting = Waiting(rows=1, kept=kept, choosy=self._is_choosy, boundaries=True)
+        waiting = Waiting(rows=1, kept=kept, choosy=self._is_choosy, boundaries=True, awaited=self._is_read())
         return self._pace.wait_s(waiting, time.monotonic()) > 0
 
     def hold_us(self) -> int:

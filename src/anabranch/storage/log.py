@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar
@@ -20,7 +21,7 @@ from anabranch.runtime.status import LogStatus, ReaderStatus
 from anabranch.storage import codec
 from anabranch.storage.bodies import Bodies
 from anabranch.storage.connection import Connection, ReaderPool, one_row
-from anabranch.storage.state import LogSpec, LogState, Mark, Published, Recent, find_mark, find_punctuations
+from anabranch.storage.state import Bell, LogSpec, LogState, Mark, Published, Recent, find_mark, find_punctuations
 
 __all__ = ["End", "Log", "LogSpec", "Segment"]
 
@@ -246,9 +247,22 @@ class Log:
         """Whoever waits for a log of this store looks around, whether it is still wanted."""
         self._published.wake()
 
-    def on_change(self, bell: Callable[[], None]) -> None:
-        """From now on ``bell`` is rung after every commit to the store of this log."""
-        self._published.on_change(bell)
+    def on_growth(self, bell: Bell) -> None:
+        """From now on ``bell`` is rung for each new segment."""
+        self._published.on_growth(self.name, bell)
+
+    def on_follower(self, bell: Bell) -> None:
+        """From now on ``bell`` is rung when somebody follows the log and nobody did."""
+        self._published.on_follower(self.name, bell)
+
+    def followed(self) -> AbstractContextManager[None]:
+        """While somebody waits for what comes next: ``is_read``."""
+        return self._published.followed(self.name)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether anybody waits for what comes next: a named reader, also one that is away, or a follower."""
+        return bool(self._state.readers) or self._published.is_followed(self.name)
 
     def statistics(self) -> LogStatus:
         state = self._state

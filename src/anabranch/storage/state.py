@@ -7,7 +7,9 @@ the rules about a state that need no database. Must not write, and reads only to
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -122,8 +124,12 @@ class _Waiter:
             self._bell.release()
 
 
+Bell = Callable[[], None]
+"""It must return at once: a commit waits for it."""
+
+
 class Published:
-    """The committed states of a store's logs, and the bells that ring when they change. Who waits for one log is not
+    """The committed states of a store's logs, and the bells that ring when they grow. Who waits for one log is not
     woken for another, nor for less than it waits for."""
 
     def __init__(self) -> None:
@@ -131,7 +137,9 @@ class Published:
         self._open = True
         self._lock = threading.Lock()
         self._waiters: list[_Waiter] = []
-        self._bells: list[Callable[[], None]] = []
+        self._on_growth: dict[str, list[Bell]] = {}
+        self._on_follower: dict[str, list[Bell]] = {}
+        self._followers: Counter[str] = Counter()
 
     def states(self) -> dict[str, LogState]:
         return dict(self._states)
@@ -154,12 +162,35 @@ class Published:
                 state = states.get(waiter.log)
                 if state is not None and state is not before.get(waiter.log) and waiter.is_there(state):
                     waiter.ring()
-        for bell in self._bells:
-            bell()
+        for name, bells in list(self._on_growth.items()):
+            known = before.get(name)
+            if name in states and (known is None or states[name].end.seq != known.end.seq):
+                _ring(bells)
 
-    def on_change(self, bell: Callable[[], None]) -> None:
-        """``bell`` is rung after each change. It must return at once: a commit waits for it."""
-        self._bells = [*self._bells, bell]
+    def on_growth(self, name: str, bell: Bell) -> None:
+        """From now on ``bell`` is rung for each new segment of a log."""
+        self._on_growth[name] = [*self._on_growth.get(name, ()), bell]
+
+    def on_follower(self, name: str, bell: Bell) -> None:
+        """From now on ``bell`` is rung when a log is followed that nobody followed."""
+        self._on_follower[name] = [*self._on_follower.get(name, ()), bell]
+
+    @contextmanager
+    def followed(self, name: str) -> Iterator[None]:
+        """While somebody waits for what comes next in a log."""
+        with self._lock:
+            self._followers[name] += 1
+            is_first = self._followers[name] == 1
+        if is_first:
+            _ring(self._on_follower.get(name, ()))
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._followers[name] -= 1
+
+    def is_followed(self, name: str) -> bool:
+        return self._followers[name] > 0
 
     def close(self) -> None:
         with self._lock:
@@ -195,6 +226,11 @@ class Published:
     def _ring_all(self) -> None:
         for waiter in self._waiters:
             waiter.ring()
+
+
+def _ring(bells: Iterable[Bell]) -> None:
+    for bell in bells:
+        bell()
 
 
 def find_mark(connection: Connection, state: LogState, seq: int) -> Mark | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from anabranch import limits
-from anabranch.core.pacing import NEVER, Pace, Waiting, keeps_rows, shows_results
+from anabranch.core.pacing import NEVER, HostLoad, Pace, Waiting, keeps_rows, shows_results
 from anabranch.query.boxes import Aggregate, Arrow, Box, Join, Session, Source
 
 BATCH_S = 0.04
@@ -36,6 +36,17 @@ def test_a_row_after_quiet_waits_for_nothing() -> None:
 def test_a_row_soon_after_another_waits_for_the_pace() -> None:
     assert paced().interval_s == pytest.approx(0.4)
     assert paced().wait_s(ONE_ROW, 0.1) == pytest.approx(0.3)
+
+
+def test_stages_of_a_host_are_busy_for_a_tenth_of_the_time_together() -> None:
+    load = HostLoad()
+    for stage in "abc":
+        load.took(stage, BATCH_S)
+    pace = paced(most_s=2.0).began(ONE_ROW, 3.0).ended(3.0 + BATCH_S, beside_s=load.beside_s("a"))
+    assert pace.interval_s == pytest.approx(limits.PACE_BATCHES * 3 * BATCH_S)
+    load.forget("b")
+    later = pace.began(ONE_ROW, 6.0).ended(6.0 + BATCH_S, beside_s=load.beside_s("a"))
+    assert later.interval_s == pytest.approx(limits.PACE_BATCHES * 2 * BATCH_S)
 
 
 def test_whoever_sends_a_few_rows_may_collect_them_for_half_of_what_they_would_wait() -> None:
@@ -67,6 +78,15 @@ def test_slow_batches_are_no_further_apart_than_the_setting() -> None:
 @pytest.mark.parametrize("waiting", [ONE_ROW, BOUNDARY, RESULTS, UPKEEP, KEPT_ROWS])
 def test_a_setting_of_zero_begins_every_batch_at_once(waiting: Waiting) -> None:
     assert paced(most_s=0.0).wait_s(waiting, 0.0) == 0.0
+
+
+def test_boundaries_that_nobody_reads_wait_longer() -> None:
+    unread = replace(BOUNDARY, awaited=False)
+    pace = paced().began(BOUNDARY, 5.0).passed(5.0)
+    assert pace.wait_s(BOUNDARY, 5.1) == pytest.approx(0.3, abs=0.1)
+    assert pace.wait_s(unread, 5.1) == pytest.approx(limits.UNREAD_BOUNDARIES_S - 0.1)
+    assert not pace.may_pass(unread, 6.0)
+    assert pace.wait_s(Waiting(rows=1, boundaries=True, awaited=False), 6.0) == 0.0
 
 
 def test_a_batch_for_boundaries_does_not_hold_up_a_row() -> None:

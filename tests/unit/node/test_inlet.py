@@ -318,7 +318,7 @@ def test_what_several_copies_brought_first_is_one_transaction(journal: Journal, 
     journal.arrived("m", 1, [(0, 1, 1)], a=1)
     journal.arrived("n", 1, [(0, 1, 1), (0, 2, 2)], a=2)
     commits: list[int] = []
-    journal.log.on_change(lambda: commits.append(journal.log.end_seq()))
+    journal.log.on_growth(lambda: commits.append(journal.log.end_seq()))
     journal.inlet.take()
     assert (journal.entries(), commits) == ([(0, 1, 1), (0, 2, 2)], [2])
     assert journal.log.punctuations() == {"a": 2}

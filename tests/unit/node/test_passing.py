@@ -123,6 +123,7 @@ def running(
 ) -> Iterator[Stage]:
     monkeypatch.setattr(limits, "NEWS_WAIT_S", 10 * HANG_S)
     monkeypatch.setattr(limits, "UPKEEP_WAIT_S", 10 * HANG_S)
+    monkeypatch.setattr(limits, "UNREAD_BOUNDARIES_S", 0.0)
     diagram = query.checked()
     store = Store.open(tmp_path / "stage.db")
     columns: dict[str, Any] = {"schema": pa.schema([("x", pa.int64())]), "kind": "internal"}

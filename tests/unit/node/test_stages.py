@@ -31,7 +31,7 @@ class Journal:
     last: int = 0
     bells: list[Callable[[], None]] = field(default_factory=list)
 
-    def on_change(self, bell: Callable[[], None]) -> None:
+    def on_growth(self, bell: Callable[[], None]) -> None:
         self.bells.append(bell)
 
     def end_seq(self) -> int:
@@ -87,9 +87,31 @@ class Run:
         return self.failures[0] if self.failures else None
 
 
+@dataclass
+class Output:
+    """A log that a stage writes."""
+
+    is_read: bool = True
+    bells: list[Callable[[], None]] = field(default_factory=list)
+
+    def on_follower(self, bell: Callable[[], None]) -> None:
+        self.bells.append(bell)
+
+    def follow(self) -> None:
+        self.is_read = True
+        for bell in self.bells:
+            bell()
+
+
+@dataclass
 class EmptyStore:
+    output: Output
+
     def last_batch(self) -> None:
         return None
+
+    def log(self, name: str) -> Output:
+        return self.output
 
 
 @dataclass
@@ -97,6 +119,7 @@ class Bench:
     runner: StageRunner
     run: Run
     journal: Journal
+    output: Output
     low: list[bool]
     stopping: list[bool]
 
@@ -111,19 +134,19 @@ def bench() -> Bench:
     numbers = query.source("s", "x int")
     query.output("twice", query.union(numbers, numbers))
     diagram = query.checked()
-    run, journal, low, stopping = Run(), Journal(), [False], [False]
+    run, journal, output, low, stopping = Run(), Journal(), Output(), [False], [False]
     runner = StageRunner(
         diagram,
         stages(diagram)[0],
         run,  # type: ignore[arg-type]
-        EmptyStore(),  # type: ignore[arg-type]
+        EmptyStore(output),  # type: ignore[arg-type]
         {"s": journal},  # type: ignore[dict-item]
         origins=lambda _: frozenset({"s/0"}),
         clock=lambda: 1,
         stopping=lambda: stopping[0],
         disk_is_low=lambda: low[0],
     )
-    return Bench(runner, run, journal, low, stopping)
+    return Bench(runner, run, journal, output, low, stopping)
 
 
 def test_all_scans_of_a_journal_end_at_the_same_segment(bench: Bench) -> None:
@@ -219,6 +242,30 @@ def test_a_few_rows_wait_for_more_and_many_do_not(bench: Bench) -> None:
     bench.journal.grow(limits.PACE_ROWS)
     held.wait_over()
     assert held.answer == 3 + 1 + limits.PACE_ROWS + 1
+
+
+@pytest.mark.usefixtures("patient")
+def test_boundaries_that_nobody_reads_are_passed_on_when_somebody_does(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paced(bench)
+    bench.output.is_read = False
+    monkeypatch.setattr(limits, "UNREAD_BOUNDARIES_S", 10 * HANG_S)
+    bench.runner._pace = Pace(most_s=0.001).began(Waiting(rows=1), time.monotonic())
+    passed: list[bool] = []
+    monkeypatch.setattr(bench.runner, "_pass_on", lambda *_: not passed.append(True))
+    monkeypatch.setattr(Journal, "last_id", lambda _: 3)  # what comes are boundaries
+    monkeypatch.setattr(Journal, "end", lambda journal: End(journal.last, 3, {}))
+    monkeypatch.setattr(Journal, "rows_after", lambda *_: 0)
+    held = Held(bench)
+    bench.journal.grow()
+    wait_for(lambda: not bench.runner._news.is_set(), lambda: "it did not look")
+    assert passed == []
+    bench.output.follow()
+    wait_for(lambda: bool(passed), lambda: "it did not pass anything on")
+    bench.stopping[0] = True
+    bench.runner.stop(deadline=0)
+    held.wait_over()
 
 
 @pytest.mark.usefixtures("patient")

@@ -140,6 +140,7 @@ def test_a_partner_that_is_back_is_told_what_it_missed_and_waited_for_again(tmp_
         wait_for(lambda: primary.came == [1, 2], lambda: primary.came)
         second = Partner(port)
         wait_for(lambda: second.kept() == [2], second.kept)
+        wait_for(lambda: not primary.synchronizing.statistics()[SOURCE]["purdue"].error)  # the answer has been heard
         second.asked.clear()
         second.confirms.clear()
         primary.append(1)

@@ -227,6 +227,32 @@ def test_a_reader_follows_by_waiting_for_the_next_commit(store: Store) -> None:
     assert seen == list(range(1, 21))
 
 
+def test_a_log_is_read_while_it_has_a_named_reader_or_somebody_follows(store: Store) -> None:
+    log = store.log("s")
+    bells: list[bool] = []
+    log.on_follower(lambda: bells.append(log.is_read))
+    assert not log.is_read
+    with log.followed():
+        with log.followed():
+            assert log.is_read
+        assert log.is_read
+    assert (log.is_read, bells) == (False, [True])
+    with store.transaction() as transaction:
+        transaction.add_reader("s", "r", at_seq=0)
+    assert log.is_read
+
+
+def test_a_bell_rings_for_each_new_segment_and_for_nothing_else(store: Store) -> None:
+    log = store.log("s")
+    ends: list[int] = []
+    log.on_growth(lambda: ends.append(log.end_seq()))
+    append(store, [1])
+    with store.transaction() as transaction:
+        transaction.add_reader("s", "r", at_seq=0)
+    append(store, [2])
+    assert ends == [1, 2]
+
+
 def test_readers_see_whole_transactions_in_order_while_others_append_and_trim(store: Store) -> None:
     log = store.log("s")
     failures: list[BaseException] = []
