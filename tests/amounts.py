@@ -12,6 +12,11 @@ SHORT = "short"
 """The profile of every run."""
 
 
+def is_long() -> bool:
+    """Whether this is not the run of every day, but one with another profile (``tests/conftest.py``)."""
+    return settings.get_current_profile_name() != SHORT
+
+
 def tries(short: int, *, long: int) -> int:
-    """So many in every run, and so many where another profile was chosen (``tests/conftest.py``)."""
-    return short if settings.get_current_profile_name() == SHORT else long
+    """So many in every run, and so many in the long one."""
+    return long if is_long() else short
