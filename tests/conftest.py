@@ -47,6 +47,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """At the end it has to look through all of it: DuckDB complains of what is left."""
+    gc.unfreeze()
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests are another run (``make test-long``), not a part of this one that is left out."""
     long = [] if config.getoption("--long") else [item for item in items if item.get_closest_marker("long")]
