@@ -1,7 +1,8 @@
 """Runs the tests in groups, two more at once than there are cores, and tells at the end how each went and what it took.
 
-Each group is one pytest. The three with Spark begin, because they take longest, beside one that waits for most of its
-time. Those that only compute come last: they keep the cores busy to the end. More at once would only starve each other.
+Each group is one pytest. Those with Spark begin, because they take longest, beside one that waits for most of its time.
+Those that only compute come last: they keep the cores busy to the end. More at once would only starve each other. Paths
+say what a group collects, where they can: to load all tests takes several seconds.
 Options go to each of them, but for ``--only NAME``, which is a part of a group's name.
 
 Ctrl-C and SIGTERM end all that runs. See ``adopt.py`` for processes that outlive their tests.
@@ -33,12 +34,18 @@ PURE = tuple(f"tests/unit/{part}" for part in ("core", "model", "query", "refere
 
 DEPLOYED = tuple(f"tests/integration/test_{part}.py" for part in ("deploy", "shared_hosts", "supervisor", "up"))
 
+TOGETHER = tuple(f"tests/{part}" for part in ("contract", "fuzz", "property", "simulation"))
+
+FIRST_HALF, SECOND_HALF = (f"--ignore-glob=*/integration/test_[{letters}]*" for letters in ("n-z", "a-m"))
+
 GROUPS = {
-    "with nodes as processes": ("tests", "--ignore=tests/unit", "-m", "processes", *_without(DEPLOYED)),
+    "with nodes as processes": ("tests/integration", "-m", "processes", *_without(DEPLOYED)),
+    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark", FIRST_HALF),
+    "in another Spark session": ("tests/integration", "-m", "spark", SECOND_HALF),
     "with deployments": DEPLOYED,
-    "in one Spark session": ("tests", "--ignore=tests/unit", "-m", "spark"),
-    "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)"),
+    "of parts together": ("tests", "--ignore=tests/unit", "-m", "not (spark or processes)", *_without(TOGETHER)),
     "of parts": ("tests/unit", *_without(("tests/unit/cli", *PURE))),
+    "of rules together": (*TOGETHER, "-m", "not spark"),
     "of rules and stores": PURE,
     "of the command line": ("tests/unit/cli",),
 }

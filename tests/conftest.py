@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.amounts import SHORT
 from tests.costs import Costs
 
 # No deadline: how long an example takes is a matter of the machine. A failure prints the line that repeats it.
 settings.register_profile("long", deadline=None, print_blob=True)
-settings.register_profile("short", settings.get_profile("long"), max_examples=40, derandomize=True)
+settings.register_profile(SHORT, settings.get_profile("long"), max_examples=20, derandomize=True)
 settings.register_profile("thorough", settings.get_profile("long"), max_examples=2_000)
 
 
@@ -35,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Random examples are always the same ones, and fewer, except in the long run; ``--hypothesis-profile`` chooses."""
     if not config.getoption("--hypothesis-profile"):
-        settings.load_profile("long" if config.getoption("--long") else "short")
+        settings.load_profile("long" if config.getoption("--long") else SHORT)
     if (file := config.getoption("--costs")) is not None:
         config.pluginmanager.register(Costs(file))
 
@@ -44,6 +45,11 @@ def pytest_collection_finish() -> None:
     """What was loaded stays to the end: the garbage collector need not look through it again and again."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """At the end it has to look through all of it: DuckDB complains of what is left."""
+    gc.unfreeze()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

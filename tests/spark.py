@@ -14,6 +14,7 @@ from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
 from anabranch.query.boxes import Diagram
 from anabranch.query.builder import Query
+from tests.amounts import is_long
 
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xss16m -Djdk.lang.Process.launchMechanism=VFORK"
 QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
@@ -23,10 +24,14 @@ QUICK_JVM += " -Dderby.stream.error.file=/dev/null"
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
 INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 """Whether Spark makes Java code of expressions, as it does for users, or not: a page with many small queries makes
-more code than rows. Nodes of a process share a session, so each of them says which it wants."""
+more code than rows. Nodes of a process share a session, so each of them says which it wants. In every run random
+diagrams, the queries of Nexmark and the demo are compiled; in the long run all but the lightest are."""
 
 LIGHT = {**INTERPRETED, "spark.sql.shuffle.partitions": "1"}
 """For nodes with few rows whose faults are the matter, and not what Spark computes: each batch costs them least."""
+
+LIGHT_OPTIONS = ("--master", "local[1]", *(f"--conf={key}={value}" for key, value in LIGHT.items()))
+"""The same for ``anabranch run``."""
 
 
 @contextmanager
@@ -45,7 +50,8 @@ def _all_scratch() -> tempfile.TemporaryDirectory[str]:
 
 @contextmanager
 def running(query: Query | Diagram, state: Path, **settings: Any) -> Iterator[Node]:
-    conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **COMPILED, **settings.pop("conf", {})}
+    code = COMPILED if is_long() else INTERPRETED
+    conf = {"spark.driver.extraJavaOptions": QUICK_JVM, **code, **settings.pop("conf", {})}
     settings = {"disk_reserve_bytes": 1 << 20, **settings}
     node = Node(query, state, NodeSettings(master="local[2]", conf=conf, **settings))
     node.start()

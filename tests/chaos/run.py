@@ -109,7 +109,12 @@ class ChaosRun:
     """A recording through one node: one without end if it is killed; without kills it is the undisturbed run."""
 
     def __init__(
-        self, recording: Recording, directory: Path, kills: Sequence[Kill] = (), report: Report = print
+        self,
+        recording: Recording,
+        directory: Path,
+        kills: Sequence[Kill] = (),
+        report: Report = print,
+        options: Sequence[str] = (),
     ) -> None:
         self._recording = recording
         self.directory = directory
@@ -117,6 +122,7 @@ class ChaosRun:
         self.log = directory / "node.log"
         self._kills = kills
         self._report = report
+        self._options = options
         (self._port,) = free_ports(1)
         self._address = f"127.0.0.1:{self._port}"
         directory.mkdir(parents=True, exist_ok=True)
@@ -198,7 +204,8 @@ class ChaosRun:
     def _node(self, failpoint: str | None) -> Iterator[NodeProcess]:
         place = f"table:sqlite:{self._database}"
         writers = [f"--output={name}={place},table={name},key={TABLES[name][0]}" for name in self._tables]
-        node = NodeProcess(self._query, self.state, self._port, self.log, failpoint=failpoint, options=writers)
+        options = [*writers, *self._options]
+        node = NodeProcess(self._query, self.state, self._port, self.log, failpoint=failpoint, options=options)
         try:
             yield node
         finally:

@@ -14,7 +14,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch.core.readers import (
@@ -305,7 +305,6 @@ def test_a_rebuilt_reader_finds_what_its_peer_had_not_read(served: Served) -> No
     assert subscribe(served, "m", life="2", at=1).first_id == 2
 
 
-@settings(max_examples=40)
 @given(seed=st.integers(0, 1 << 32))
 def test_both_say_and_keep_the_same(seed: int) -> None:
     random = Random(seed)

@@ -17,7 +17,7 @@ from tests.property.oracle import (
     promises_broken,
 )
 from tests.recording import Push, Recording, record, replicate
-from tests.spark import scratch
+from tests.spark import COMPILED, scratch
 
 ORACLES = (contents_differ, batches_differ, last_punctuations_differ, promises_broken, ids_broken)
 
@@ -42,6 +42,7 @@ def run(case: Case) -> Recording:
             restarts=min(case.restarts, len(case.script) - 1),
             settles=0.02,
             batch_rows=case.batch_rows,
+            conf=COMPILED,
         )
 
 
@@ -49,7 +50,9 @@ def judge_replicas(case: Case) -> list[str]:
     """Two nodes with the same contents in another order, with other cuts and interleaving: do they agree?"""
     first = run(case)
     with scratch() as directory:
-        second = replicate(first, directory / "state", Random(f"replica {case.seed}"), batch_rows=case.batch_rows)
+        second = replicate(
+            first, directory / "state", Random(f"replica {case.seed}"), batch_rows=case.batch_rows, conf=COMPILED
+        )
     return [*(fault for oracle in ORACLES for fault in oracle(second)), *replicas_differ(first, second)]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from anabranch.bench.processes import free_ports
-from tests.spark import QUICK_JVM
+from tests.spark import LIGHT, QUICK_JVM
 
 QUERY = """\
 query: numbers
@@ -24,13 +24,15 @@ def write(folder: Path, *, faults: bool = True) -> Path:
     (folder / "numbers.yaml").write_text(QUERY)
     ports = free_ports(3)
     nodes = "\n".join(f'{name} = {{address = "127.0.0.1:{port}"}}' for name, port in zip("abc", ports, strict=True))
+    conf = {"spark.driver.memory": "600m", "spark.driver.extraJavaOptions": QUICK_JVM, **LIGHT}
+    settings = ", ".join(f'"{key}" = "{value}"' for key, value in conf.items())
     file = folder / "numbers.toml"
     file.write_text(f"""\
 faults = {str(faults).lower()}
 
 [spark]
 master = "local[1]"
-conf = {{spark.driver.memory = "600m", spark.driver.extraJavaOptions = "{QUICK_JVM}"}}
+conf = {{{settings}}}
 
 [nodes]
 {nodes}

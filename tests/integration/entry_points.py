@@ -11,6 +11,7 @@ from typing import Any
 import anabranch as ab
 from anabranch.bench.processes import free_ports
 from anabranch.core.readers import ReaderAcknowledged, ReaderSubscribed
+from anabranch.errors import StreamNotFound
 from anabranch.model.position import Position
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
@@ -68,7 +69,19 @@ class EntryPoints:
         shutil.rmtree(self._directory / name)
 
     def rows(self, name: str, stream: str = "events") -> list[Identity]:
-        """What the log of this entry point shows, in canonical order."""
+        """What the log of this entry point shows, in canonical order. A trim is in its file a moment before the log
+        says so: then we look again."""
+        found: list[list[Identity]] = []
+
+        def read() -> bool:
+            with suppress(StreamNotFound):
+                found.append(self._rows(name, stream))
+            return bool(found)
+
+        wait_for(read)
+        return found[0]
+
+    def _rows(self, name: str, stream: str) -> list[Identity]:
         log = self.nodes[name].hosted.streams.logs[stream][1]
         found: list[Identity] = []
         for segment in log.read(log.first_seq() - 1, log.end_seq()):

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from anabranch.cli.app import app
 from tests.chaos.processes import alive
 from tests.integration.foreground import running
+from tests.spark import LIGHT_OPTIONS
 from tests.waiting import HANG_S
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "slow_paths.py"
@@ -42,7 +43,7 @@ def test_two_shells(tmp_path: Path) -> None:
 
     patient = tmp_path / "slow_paths.yaml"  # rows are stamped on arrival, and a process may take a second to start
     patient.write_text(EXAMPLE.with_suffix(".yaml").read_text().replace("within: 1s", "within: 10m"))
-    with running(patient, tmp_path / "state", "--master", "local[2]") as node:
+    with running(patient, tmp_path / "state", *LIGHT_OPTIONS) as node:
         address = node.wait_address()
 
         assert here("push", address, "load", str(loads), "--producer", "agent")
@@ -51,8 +52,8 @@ def test_two_shells(tmp_path: Path) -> None:
         assert first.stdout == "4 rows accepted, 0 repeated, 0 late\n", first.stderr
         assert again == "0 rows accepted, 4 repeated, 0 late\n"
 
-        one = anabranch("subscribe", address, "network_problems", "--from", "start", "--limit", "1")
-        (row,) = map(json.loads, one.stdout.splitlines())
+        one = here("subscribe", address, "network_problems", "--from", "start", "--limit", "1")
+        (row,) = map(json.loads, one.splitlines())
         assert (row["_id"], row["target"], row["rtt_ms"], row["cpu"]) == (1, "web", 2000.0, 0.25)
         everything = here("subscribe", address, "network_problems", "--no-follow")
         assert [json.loads(line)["_id"] for line in everything.splitlines()] == [1]

@@ -17,6 +17,7 @@ from tests.chaos.processes import NodeProcess, all_written
 from tests.chaos.queries import FOLLOWED, ROUNDED, record
 from tests.chaos.recording import expected_output
 from tests.chaos.run import ChaosRun, Kill
+from tests.spark import LIGHT_OPTIONS
 
 SMALL_BATCHES = ("--batch-rows", "100")
 """So that there are many, also where Spark takes its time for each."""
@@ -34,7 +35,7 @@ def test_killed_twice_a_node_loses_nothing_and_repeats_nothing(tmp_path: Path) -
         ),
         Kill(while_starting=True, after=rng.randint(0, 5)),  # while Spark starts
     ]
-    run = ChaosRun(record(seed), tmp_path, kills)
+    run = ChaosRun(record(seed), tmp_path, kills, options=LIGHT_OPTIONS)
     outcome = run.run()
     assert problems_within(outcome.streams, FOLLOWED, outcome.followed) == []
     assert problems_against(expected_output(run.recording), outcome.streams, ROUNDED) == []

@@ -16,6 +16,7 @@ import anabranch as ab
 from anabranch.bench.processes import free_ports
 from anabranch.runtime.status import SparkStatus
 from tests.chaos.processes import NodeProcess
+from tests.spark import LIGHT_OPTIONS
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.processes
@@ -44,7 +45,14 @@ outputs:
 def node_at(directory: Path, failpoint: str | None = None) -> Iterator[NodeProcess]:
     (directory / "q.yaml").write_text(QUERY.format(path=directory, rows=ROWS))
     port = free_ports(1)[0]
-    node = NodeProcess(directory / "q.yaml", directory / "state", port, directory / "log", failpoint=failpoint)
+    node = NodeProcess(
+        directory / "q.yaml",
+        directory / "state",
+        port,
+        directory / "log",
+        failpoint=failpoint,
+        options=LIGHT_OPTIONS,
+    )
     try:
         yield node
     finally:

@@ -18,7 +18,7 @@ from anabranch.connectors.nexmark import NexmarkRows
 from anabranch.model.header import HEADER
 from anabranch.query.connectors import NEXMARK, NexmarkFeed
 from anabranch.query.files import load
-from tests.spark import running, scratch
+from tests.spark import COMPILED, running, scratch
 from tests.waiting import HANG_S, wait_for
 
 pytestmark = pytest.mark.spark
@@ -68,7 +68,7 @@ def test_a_query_gives_what_the_batch_gives(name: str) -> None:
     for source in query.diagram().sources:
         query.feed(source.name, events(source.name, every))
     with scratch() as directory:
-        with running(query, directory / "state") as node, ab.connect(node.address) as connection:
+        with running(query, directory / "state", conf=COMPILED) as node, ab.connect(node.address) as connection:
             wait_for(lambda: all(each.state == "finished" for each in node.statistics().feeds.values()))
             assert node.wait_caught_up(HANG_S)
             found = output(connection, name)

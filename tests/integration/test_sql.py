@@ -13,7 +13,7 @@ import anabranch as ab
 from anabranch.model.header import HEADER
 from anabranch.node.node import Node
 from anabranch.query.files import load
-from tests.spark import INTERPRETED, running
+from tests.spark import COMPILED, INTERPRETED, running
 from tests.unit.docs.test_sql_page import DECLARED, DIAGRAM, MADE, TABLES
 from tests.unit.query.sql_runs import counted
 from tests.waiting import HANG_S, wait_for
@@ -24,7 +24,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 TIMES = {source.name: source.time or "" for source in DIAGRAM.sources}
 
 
-@pytest.fixture(scope="module", params=[INTERPRETED, pytest.param({}, marks=pytest.mark.long)], ids=["", "compiled"])
+@pytest.fixture(
+    scope="module", params=[INTERPRETED, pytest.param(COMPILED, marks=pytest.mark.long)], ids=["", "compiled"]
+)
 def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     directory = tmp_path_factory.mktemp("sql")
     diagram = DECLARED.without_connectors()

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.amounts import is_long
 from tests.chaos.processes import alive
 from tests.integration.foreground import Foreground, Running, running
+from tests.spark import LIGHT_OPTIONS
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.processes
@@ -54,7 +56,7 @@ def expect_clean_stop(node: Running, code: int, signalled: Callable[[], None]) -
 
 
 def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(query: Path, tmp_path: Path) -> None:
-    state, options = tmp_path / "state", ("--master", "local[2]", "--batch-rows", "300")
+    state, options = tmp_path / "state", (*LIGHT_OPTIONS, "--batch-rows", "300")
 
     with running(query, state, *options, failpoint="stage.offsets_written:3") as node:  # in the middle of a batch
         node.wait_stopped()
@@ -72,9 +74,10 @@ def test_however_a_node_is_told_to_stop_it_stops_cleanly_and_goes_on_exactly(que
         expect_clean_stop(node, 0, lambda: node.signal_all(signal.SIGTERM))
         assert not any(line.startswith("address:") for line in node.lines)
 
-    with running(query, state, *options, failpoint="stage.logged:2") as node:  # logged, and not committed by Spark
-        node.wait_stopped()
-        expect_clean_stop(node, 130, lambda: node.signal_all(signal.SIGINT))
+    if is_long():
+        with running(query, state, *options, failpoint="stage.logged:2") as node:  # logged, not committed by Spark
+            node.wait_stopped()
+            expect_clean_stop(node, 130, lambda: node.signal_all(signal.SIGINT))
 
     with running(query, state, *options) as node:
         expected = list(range(0, ROWS, 3))

@@ -19,12 +19,13 @@ from anabranch.query.classes import judge
 from anabranch.query.judgement import OperatorClass, Order
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
+from tests.amounts import tries
 from tests.property.restarts import SHIFTED, Runs, boxes_with_outputs, broken, every_box, random_restarts, script
 from tests.property.test_restarts import DIAGRAMS, EPOCHS
 from tests.property.test_restarts import SEEDS as ON_SPARK
 from tests.recording import Push, RecordedStream, Recording
 
-SEEDS = range(1, 9)
+SEEDS = range(1, 1 + tries(4, long=16))
 DIAGRAM = every_box(long=True)
 ORDERED = [box for box in boxes_with_outputs(DIAGRAM) if isinstance(box, Stateful)]
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anabranch.model.times import SECOND
+from tests.amounts import tries
 from tests.unit.query.sql_runs import Rows, run
 
 ROWS = st.lists(
@@ -120,7 +121,7 @@ def lookups(draw: st.DrawFn) -> Statement:
 STATEMENTS = st.one_of(selections(), windows(), joins(), of_windows(), lookups())
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=tries(50, long=500))
 @given(STATEMENTS, ROWS, ROWS)
 def test_a_statement_gives_what_duckdb_gives(statement: Statement, pings: list[Any], loads: list[Any]) -> None:
     ping = [{"host": host, "rtt": rtt, "at": at * SECOND} for host, rtt, at in pings]

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,23 +22,25 @@ from anabranch.sim.faults import Fault, Trouble
 from anabranch.sim.role import Protocol
 from anabranch.sim.run import ENTRIES, JOINERS, SHARED, Report, Setting, _roles, simulate
 from anabranch.sim.world import SECOND
+from tests.amounts import is_long
 from tests.simulation.broken import BROKEN
 
-SEEDS = range(50)
+FAULTY = (4, 5, 8, 9, 11, 12, 13, 14, 16, 18, 19, 20, 22, 24, 26, 27, 29, 32, 33, 35, 36, 39, 40, 41, 44, 46, 47, 48)
+"""Of the first fifty seeds those that show most in their time: all that ``test_the_runs_are_not_empty`` asks for."""
+SEEDS: Sequence[int] = range(200) if is_long() else FAULTY
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {
     "vouching without floors": 3,
-    "present punctuation in the subscription reply": 1,
     "acknowledging before the commit": 1,
     "a leader that gives way to anyone": 7,
     "a candidate that gives up": 2,
     "a producer that cannot take its lane along": 7,
-    "clients forgotten by a new leader": 2,
+    "clients forgotten by a new leader": 1,
     "a deep layer that nobody waits for": 1,
     "a horizon that waits for the dead": 6,
     "a horizon that waits for what a box holds back": 14,
-    "a feed that nobody takes over": 3,
-    "a feed that two hosts fight for": 45,
+    "a feed that nobody takes over": 16,
+    "a feed that two hosts fight for": 2,
     "entries shown before their leader has stored them": 33,
 }
 """Seeds to try first: most of the others do not notice it."""
@@ -147,20 +150,19 @@ def test_without_faults_nothing_is_rebuilt() -> None:
     assert (report.broken, report.rebuilds, report.troubles) == (None, 0, ())
 
 
-def test_a_seed_replays_to_the_byte() -> None:
+def test_a_seed_replays_to_the_byte(reports: list[Report]) -> None:
     """In another process too, where sets of strings have another order."""
+    report = reports[SEEDS.index(11)]
     program = "from anabranch.sim.run import simulate; print('\\n'.join(simulate(11).trace))"
-    traces = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(traces) == 1
-    assert len(traces.pop()) > 1_000
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONHASHSEED": "2" if os.environ.get("PYTHONHASHSEED") == "1" else "1"},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    assert done.stdout == "".join(f"{line}\n" for line in report.trace)
+    assert len(done.stdout) > 1_000
 
 
 def play(path: Path, protocol: Protocol | None = None) -> Report:

@@ -31,7 +31,8 @@ def run_host(
     host: Host, signals: Signals, waiting: Waiting, *, running: Callable[[], None], for_us: int | None, live: bool
 ) -> None:
     """From its start to its stop. ``running`` is called in between; ``live`` shows a line that moves."""
-    faulthandler.enable()  # a fault in a native library leaves more behind than silence
+    if not faulthandler.is_enabled():  # a fault in a native library leaves more behind than silence
+        faulthandler.enable()
     try:
         with signals.obeyed():
             with waiting:

@@ -17,6 +17,7 @@ from anabranch.runtime.status import HostStatus
 from anabranch.transport.ports import Push, PushAnswer
 from anabranch.transport.server import FlightServer
 from tests.statuses import host_status
+from tests.unit.docs import commands
 from tests.unit.transport.fake_node import FakeNode
 
 Cli = Callable[..., Result]
@@ -52,8 +53,9 @@ def address(node: TalkingNode) -> Iterator[str]:
 
 
 @pytest.fixture
-def cli() -> Cli:
+def cli(monkeypatch: pytest.MonkeyPatch) -> Cli:
     """Runs the program in this process."""
+    monkeypatch.setattr("typer.testing._get_command", lambda _: commands.program())
 
     def run(*arguments: str) -> Result:
         return CliRunner().invoke(app, list(arguments))

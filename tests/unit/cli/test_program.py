@@ -10,10 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from anabranch.cli import GRPC_SETTINGS, explain
-from anabranch.cli.app import app
 from anabranch.cli.values import duration_us, settings, size_bytes
 from anabranch.cli.waiting import ways_in_and_out, ways_through
 from anabranch.deploy.plan import load_plan
@@ -21,7 +19,7 @@ from anabranch.errors import InvariantBroken
 from anabranch.query.files import load
 from tests.unit.cli.conftest import Cli, TalkingNode
 from tests.unit.deploy.files import GOOD, write
-from tests.unit.docs.commands import commands_in, parse
+from tests.unit.docs.commands import commands_in, parse, program
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 
@@ -33,7 +31,7 @@ def every_command(command: Any, *names: str) -> Iterator[tuple[str, ...]]:
         yield from every_command(each, *names, name)
 
 
-COMMANDS = list(every_command(typer.main.get_command(app)))
+COMMANDS = list(every_command(program()))
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)

@@ -66,7 +66,7 @@ def rest(made: FileRows, number: int = 1) -> pa.Table:
 
 
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=3), cut=st.floats(0, 1), chunk=st.integers(60, 900))
 def test_begun_anywhere_the_rest_is_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, sizes: list[int], cut: float, chunk: int

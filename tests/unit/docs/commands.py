@@ -5,12 +5,19 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import typer
 
 from anabranch.cli.app import app
 from anabranch.query.specs import feed_from, writer_from
+
+
+@cache
+def program() -> Any:
+    """Made once: Typer needs longer to make it of its verbs than to run most of them."""
+    return typer.main.get_command(app)
 
 
 def commands_in(text: str) -> Iterator[list[str]]:
@@ -34,7 +41,7 @@ def commands_in(text: str) -> Iterator[list[str]]:
 
 def parse(words: list[str]) -> None:
     """Reads the arguments of a command as the program does, without running it; raises what the program would."""
-    command: Any = typer.main.get_command(app)
+    command = program()
     name = "anabranch"
     while hasattr(command, "commands"):
         words = words[1:] if words[:1] == ["--debug"] else words

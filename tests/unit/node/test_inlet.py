@@ -9,7 +9,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from anabranch import limits
@@ -441,7 +441,6 @@ def test_a_failed_transaction_leaves_the_inlet_as_it_was(journal: Journal, monke
     assert journal.entries() == [(0, 10, 1)]
 
 
-@settings(max_examples=30)
 @given(seed=st.integers(0, 1 << 32))
 def test_copies_in_any_order_with_restarts_make_the_journal_that_one_would(seed: int) -> None:
     """Two copies of the same tuples in orders of their own, cut anywhere, with restarts and trimming in between."""

@@ -103,7 +103,7 @@ def test_json_lines_hold_every_tuple_with_its_header(bench: Bench, tmp_path: Pat
     }
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(sizes=st.lists(st.integers(1, 5), min_size=1, max_size=4), cut=st.integers(0, 2000), acknowledged=st.booleans())
 def test_a_json_file_that_was_cut_anywhere_is_completed(
     tmp_path_factory: pytest.TempPathFactory, sizes: list[int], cut: int, acknowledged: bool
