@@ -25,6 +25,10 @@ from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage
+from anabranch.reference.stage import StageReference
+from anabranch.reference.steps import UnionBox
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
@@ -207,6 +211,16 @@ class Literal(Horizon):
         return super().may_enter(told, promised_us, latest_us)
 
 
+class Merging(StageReference):
+    """Lets a tuple that comes by two ways to a Union keep its identity."""
+
+    def __init__(self, diagram: Diagram, stage: Stage) -> None:
+        super().__init__(diagram, stage)
+        for box in self._boxes.values():
+            if isinstance(box, UnionBox):
+                box._hashes = False
+
+
 class Rash(Passing):
     """Passes boundaries on whose rows no batch has logged."""
 
@@ -259,6 +273,7 @@ BROKEN = {
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "a deep layer that nobody waits for": Protocol(passes_slowest=False),
+    "a Union that keeps identities": Protocol(reference=Merging),
     "boundaries passed on before their rows are logged": Protocol(passing=Rash),
     "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
     "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),
