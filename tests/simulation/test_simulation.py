@@ -38,6 +38,7 @@ NOTICED_BY = {
 """Seeds to try first: most of the others do not notice it."""
 
 SHOWN_BY = {
+    "a fragment that is cut off as a whole": ("replica-without-a-like-is-not-cut-off.toml", "nobody has what it had"),
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
@@ -49,6 +50,7 @@ SHOWN_BY = {
 """What random faults hardly ever show: several things must happen within a second."""
 
 OF_OTHER_TOPOLOGIES = {
+    "a horizon that waits for the fastest fragment": 22,
     "a Union that keeps identities": 1,
 }
 """What the classic topology cannot show, with the seed to try first."""

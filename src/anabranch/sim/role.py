@@ -142,6 +142,8 @@ class Protocol:
     tells_of_holes: bool = True
     """Whether readers hear of entries that an entry point never got."""
     acknowledges_after_commit: bool = True
+    spares_fragments: bool = True
+    """Whether a log that is full leaves one replica of each fragment that reads it."""
     keeps_inlets: bool = True
     """Whether the state of an inlet is durable with its journal."""
     reserves: bool = True
