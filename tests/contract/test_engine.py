@@ -24,6 +24,7 @@ from anabranch.engine.run import StageBatch
 from anabranch.model.times import SECOND
 from anabranch.node.stages import StageRunner
 from anabranch.query.graph import stages
+from anabranch.reference.stage import StageReference
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.engine import Checkpoint, Engine, Plan
 from tests.recording import HOUR_US, tuples_of
@@ -103,7 +104,7 @@ class Simulated(Running):
         self._diagram = query().checked()
         (self._stage,) = stages(self._diagram)
         self._checkpoint = Checkpoint(lineage="one")
-        self._engine = Engine(self._diagram, self._stage, self._checkpoint)
+        self._engine = Engine(StageReference(self._diagram, self._stage), self._checkpoint)
         self._segments: list[tuple[tuple[Tuple, ...], dict[str, int]]] = []
         self._rows = 0
         self._log: list[Tuple] = []
@@ -160,7 +161,7 @@ class Simulated(Running):
 
     def _start_again(self) -> bool:
         self._checkpoint = self._checkpoint.rolled_back()
-        self._engine = Engine(self._diagram, self._stage, self._checkpoint)
+        self._engine = Engine(StageReference(self._diagram, self._stage), self._checkpoint)
         return True
 
 

@@ -25,6 +25,10 @@ from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
 from anabranch.core.shared_lane import Step as LaneStep
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import Stage
+from anabranch.reference.stage import StageReference
+from anabranch.reference.steps import UnionBox
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
@@ -207,6 +211,23 @@ class Literal(Horizon):
         return super().may_enter(told, promised_us, latest_us)
 
 
+class Impatient(Horizon):
+    """Of the fragments that read a source waits for the one that is furthest."""
+
+    def slowest(self, told: Told) -> Slowest:
+        return Horizon(self.horizon_us, (tuple(name for names in self.fragments for name in names),)).slowest(told)
+
+
+class Merging(StageReference):
+    """Lets a tuple that comes by two ways to a Union keep its identity."""
+
+    def __init__(self, diagram: Diagram, stage: Stage) -> None:
+        super().__init__(diagram, stage)
+        for box in self._boxes.values():
+            if isinstance(box, UnionBox):
+                box._hashes = False
+
+
 class Rash(Passing):
     """Passes boundaries on whose rows no batch has logged."""
 
@@ -239,6 +260,7 @@ BROKEN = {
     "vouching without floors": Protocol(inlet=Gullible),
     "identities forgotten too early": Protocol(inlet=Forgetful),
     "a piece with a duplicate not stored": Protocol(inlet=Negligent),
+    "a fragment that is cut off as a whole": Protocol(spares_fragments=False),
     "inlet state not durable": Protocol(keeps_inlets=False),
     "acknowledging before the commit": Protocol(acknowledges_after_commit=False),
     "rebuild without reserving the position": Protocol(reserves=False),
@@ -259,6 +281,8 @@ BROKEN = {
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),
     "a deep layer that nobody waits for": Protocol(passes_slowest=False),
+    "a horizon that waits for the fastest fragment": Protocol(horizon=Impatient),
+    "a Union that keeps identities": Protocol(reference=Merging),
     "boundaries passed on before their rows are logged": Protocol(passing=Rash),
     "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
     "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),

@@ -12,15 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from anabranch.model.assignment import AssignedEntry, AssignedReplica, QueryAssignment
-from anabranch.model.ids import QueryId
-from anabranch.model.names import internal_stream
-from anabranch.query.assigned import AssignedQuery
-from anabranch.query.parts import parts
-from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, simulated
+from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, THIRDS
 from anabranch.sim.faults import Fault, Trouble
 from anabranch.sim.role import Protocol
-from anabranch.sim.run import ENTRIES, JOINERS, SHARED, Report, Setting, _roles, simulate
+from anabranch.sim.run import Report, Setting, simulate
 from anabranch.sim.world import SECOND
 from tests.amounts import is_long
 from tests.simulation.broken import BROKEN
@@ -46,6 +41,7 @@ NOTICED_BY = {
 """Seeds to try first: most of the others do not notice it."""
 
 SHOWN_BY = {
+    "a fragment that is cut off as a whole": ("replica-without-a-like-is-not-cut-off.toml", "nobody has what it had"),
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
@@ -55,6 +51,12 @@ SHOWN_BY = {
     "a hole that readers do not hear of": ("reader-hears-of-a-hole.toml", "has not passed"),
 }
 """What random faults hardly ever show: several things must happen within a second."""
+
+OF_OTHER_TOPOLOGIES = {
+    "a horizon that waits for the fastest fragment": 22,
+    "a Union that keeps identities": 1,
+}
+"""What the classic topology cannot show, with the seed to try first."""
 
 SCENARIO_DIRECTORY = Path(__file__).with_name("scenarios")
 SCENARIOS = sorted(SCENARIO_DIRECTORY.glob("*.toml"))
@@ -82,7 +84,7 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.cuts for report in reports) > 20
     assert sum(report.takeovers for report in reports) > 20
     drawn = [Setting.drawn(seed) for seed in SEEDS]
-    assert {setting.shared for setting in drawn} == {False, True}
+    assert {setting.third for setting in drawn} == {None, *THIRDS}
     assert sum(setting.begins_late is not None for setting in drawn) > 10
     assert {setting.first for setting in drawn if setting.horizon_us is not None} == PAIRINGS.keys()
     assert {setting.first for setting in drawn} == PAIRINGS.keys()
@@ -99,50 +101,39 @@ def test_a_broken_rule_is_noticed(rule: str) -> None:
         assert broken is not None
         assert story in broken
         return
+    if rule in OF_OTHER_TOPOLOGIES:
+        seeds = (OF_OTHER_TOPOLOGIES[rule], *range(60))
+        assert any(simulate(seed, protocol=BROKEN[rule]).broken for seed in seeds)
+        return
     faults = AT_THE_ENTRANCE if rule == "entries shown before a peer has them" else tuple(Fault)
     first = NOTICED_BY.get(rule, 0)
     seeds = (first, *(seed for seed in range(60) if seed != first))
-    assert any(simulate(seed, faults=faults, protocol=BROKEN[rule]).broken for seed in seeds)
+    assert any(
+        simulate(seed, faults=faults, protocol=BROKEN[rule], setting=Setting.classic(seed)).broken for seed in seeds
+    )
 
 
-def test_shared_hosts_are_cut_into_parts_as_real_ones_are() -> None:
-    """What the simulator runs on a host is what ``query.parts`` makes of the same placement."""
-    diagram = simulated("join", "aggregate")
-    roles = _roles(diagram, 150, 8, None, ())
-    by_stage = {role.stages[0].name: role for role in roles.values() if role.stages}
-    makers = {"left": ENTRIES, "right": ENTRIES, internal_stream("pairs"): JOINERS}
-    host_of = {name: str(number) for number, host in enumerate(SHARED) for name in host}
-    at = {stream: tuple(host_of[name] for name in names) for stream, names in makers.items()}
-    for number, names in enumerate(SHARED):
-        mine = [roles[name] for name in names]
-        assignment = QueryAssignment(
-            query=QueryId(diagram.name),
-            host=str(number),
-            cuts=(("pairs", 0, "totals"),),
-            replicas=tuple(
-                AssignedReplica(
-                    stage=stage.name,
-                    inputs={stream: at[stream] for stream in stage.inputs},
-                    peers=tuple(host_of[peer] for peer in role.peers),
-                )
-                for role in mine
-                for stage in role.stages
-            ),
-            entries=tuple(
-                AssignedEntry(source=source, peers=tuple(each for each in "012" if each != str(number)))
-                for source in ("left", "right")
-            ),
-            addresses=dict.fromkeys("012", ""),
-        )
-        entry, *replicas = parts(AssignedQuery(diagram, assignment))
-        assert (entry.entries, entry.stages, entry.upstream) == ({"left", "right"}, (), {})
-        assert [part.assignment.part for part in replicas] == [role.stages[0].name for role in mine if role.stages]
-        for part in replicas:
-            role = by_stage[part.assignment.part]
-            assert part.stages == role.stages
-            assert {stream: tuple(copies) for stream, copies in part.upstream.items()} == {
-                stream: tuple(host_of[name] for name in copies) for stream, copies in role.upstream.items()
-            }
+def test_topologies_are_of_all_kinds() -> None:
+    """One to three layers, one to three replicas, one to five entry points, and hosts with several roles."""
+    topologies = [Setting.drawn(seed).placed() for seed in range(200)]
+    assert {topology.layers for topology in topologies} == {1, 2, 3}
+    assert {len(names) for topology in topologies for names in topology.fragments} == {1, 2, 3}
+    assert {len(names) for topology in topologies for names in topology.entries.values()} == {1, 2, 3, 4, 5}
+    roles = {len(names) for topology in topologies for names in topology.hosts.values()}
+    assert roles >= {1, 2, 3}
+    assert any(topology.reads_at_home for topology in topologies)
+
+
+def test_every_part_can_be_reached() -> None:
+    """Whoever reads is a reader of what it reads, and whoever has a peer is its peer."""
+    for seed in range(100):
+        roles = Setting.drawn(seed).placed().roles(limit=10, lane_limit=10, horizon_us=None, owned=())
+        for name, role in roles.items():
+            for stream, copies in role.upstream.items():
+                assert all(name in roles[copy].readers[stream] for copy in copies)
+            assert all(name in roles[peer].peers and roles[peer].stages == role.stages for peer in role.peers)
+            for source, peers in role.entry_peers.items():
+                assert all(name in roles[peer].entry_peers[source] for peer in peers)
 
 
 def test_without_faults_nothing_is_rebuilt() -> None:
@@ -184,6 +175,11 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         standby=scenario.get("standby", False),
         fed=scenario.get("fed", False),
         shared=scenario.get("shared", False),
+        topology=scenario.get("topology"),
+        first=scenario.get("first", "join"),
+        second=scenario.get("second", "aggregate"),
+        third=scenario.get("third"),
+        two_ways=scenario.get("two ways", False),
         begins_late=scenario.get("begins late"),
         lane_limit=scenario.get("lane limit", 1_000),
         horizon_us=round(scenario["horizon"] * SECOND) if "horizon" in scenario else None,

@@ -19,9 +19,10 @@ def sim(
 ) -> None:
     """Watch replicas race under simulated faults.
 
-    The code that nodes follow runs under a simulated clock, network and disk: two sources, three entry points, two
-    layers of two replicas, a client. The durable state of every node is compared continuously with a run without
-    faults. The same seed gives the same trace, to the byte. Exit code 1 if a guarantee did not hold.
+    The code that nodes follow runs under a simulated clock, network and disk: two sources with their entry points, up
+    to three layers of replicas, a client. Who is on which host is drawn from the seed. The durable state of every node
+    is compared continuously with a run without faults. The same seed gives the same trace, to the byte. Exit code 1 if
+    a guarantee did not hold.
 
     \b
     Examples:

@@ -6,7 +6,8 @@ went: below the floor this copy cannot say that the reader has everything.
 
 A reader that was cut off may read on, but it does not count: it neither holds the log back, nor may another be cut off
 for its sake. It counts again when its punctuations have reached its floors: then it has what it missed from elsewhere.
-The last reader that counts is never cut off; its lag pushes back on whoever writes the log.
+The last reader that counts is never cut off; its lag pushes back on whoever writes the log. Nor is the last one of its
+*fragment*, as fast as others may read: a fragment of which every replica was cut off could be rebuilt from nobody.
 
 What a log knows of a reader is about one *life* of it. A reader that lost its disk and was rebuilt from a peer begins a
 new life, and may have less than it had acknowledged: a log that did not hear of the new life in time (it reserves a
@@ -108,10 +109,12 @@ class ReaderForgotten:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimDue:
-    """``full`` says that the log is at its limit. Readers in ``keep`` are never cut off: the node's own."""
+    """``full`` says that the log is at its limit. Readers in ``keep`` are never cut off: the node's own.
+    ``fragment_of`` has what a replica runs: those that run the same can be rebuilt from each other."""
 
     full: bool = False
     keep: frozenset[str] = frozenset()
+    fragment_of: Mapping[str, str] = field(default_factory=dict)
 
 
 Event = SegmentAppended | ReaderAcknowledged | ReaderSubscribed | PositionReserved | ReaderForgotten | TrimDue
@@ -216,7 +219,7 @@ class Readers:
     def _trim(self, state: ReadersState, event: TrimDue) -> Step:
         actions: list[Action] = []
         if event.full:
-            for name in _slowest(state, event.keep):
+            for name in _slowest(state, event):
                 state = _with_reader(state, name, replace(state.readers[name], cut_off=True))
                 actions.append(CutOff(reader=name))
         holding = [reader.acknowledged for reader in state.readers.values() if not reader.cut_off]
@@ -244,12 +247,16 @@ def _lacks(punctuations: Punctuations, floors: Punctuations) -> bool:
     return any(punctuations.get(origin, 0) < floor for origin, floor in floors.items())
 
 
-def _slowest(state: ReadersState, keep: frozenset[str]) -> list[str]:
+def _slowest(state: ReadersState, event: TrimDue) -> list[str]:
     """The readers to cut off: the slowest, if there are others who are faster, and none of them must be kept."""
     holding = {name: reader.acknowledged for name, reader in state.readers.items() if not reader.cut_off}
     least = min(holding.values(), default=0)
     slowest = sorted(name for name, acknowledged in holding.items() if acknowledged == least)
-    return [] if len(slowest) == len(holding) or keep.intersection(slowest) else slowest
+    faster = {event.fragment_of.get(name) for name in holding if name not in slowest}
+    must_stay = any(
+        name in event.keep or (name in event.fragment_of and event.fragment_of[name] not in faster) for name in slowest
+    )
+    return [] if must_stay or not faster else slowest
 
 
 def _raised(floors: Punctuations, trimmed: list[Mark]) -> Punctuations:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Final
 
-from anabranch.deploy.flow import Flow
 from anabranch.model.techniques import COMPARED, Technique
 from anabranch.query.boxes import Diagram
+from anabranch.query.flow import Flow
 from anabranch.query.graph import Stage
 from anabranch.query.problems import candidates
 

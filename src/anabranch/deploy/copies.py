@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from anabranch.deploy.plan import Plan, QueryPlan
+from anabranch.deploy.plan import Plan
 from anabranch.errors import StreamNotFound
 from anabranch.model.ids import QueryId, StreamId, query_of
 from anabranch.model.names import LATE_SUFFIX
+from anabranch.query.query_plan import QueryPlan
 
 
 def copies_of(plan: Plan, name: str) -> tuple[list[str], str]:

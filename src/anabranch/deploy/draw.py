@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from anabranch.deploy.plan import Entrance, NodePlan, Plan, QueryPlan
+from anabranch.deploy.plan import NodePlan, Plan
 from anabranch.model.assignment import QueryAssignment
 from anabranch.model.times import format_duration
-from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.connectors import without_password
-from anabranch.query.graph import Stage
+from anabranch.query.graph import Stage, tables_read
 from anabranch.query.parts import parts, reads
+from anabranch.query.query_plan import Entrance, QueryPlan
 
 
 def as_text(plan: Plan) -> str:

@@ -23,7 +23,7 @@ from anabranch.deploy.deployment_status import (
     StreamCopyStatus,
     StreamStatus,
 )
-from anabranch.deploy.plan import Fragment, NodePlan, Plan, QueryPlan, load_plan
+from anabranch.deploy.plan import NodePlan, Plan, load_plan
 from anabranch.deploy.running import Running, all_running, find
 from anabranch.errors import AnabranchError
 from anabranch.model.ids import QueryId, StreamId
@@ -31,6 +31,7 @@ from anabranch.model.node_state import NodeState
 from anabranch.model.position import Position
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.parts import inlet_names, part_name, parts
+from anabranch.query.query_plan import Fragment, QueryPlan
 from anabranch.runtime.status import CopyStatus, HostStatus, LaneStatus, LogStatus, QueryStatus
 from anabranch.transport.client import Client
 

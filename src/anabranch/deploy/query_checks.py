@@ -9,7 +9,6 @@ from typing import Final
 from anabranch.deploy import mistakes
 from anabranch.deploy.comparing import LEAVE_OUT, unfit_for, unknown_technique
 from anabranch.deploy.description import Description, EntryTable, QueryTable
-from anabranch.deploy.flow import Placement, circles, flow
 from anabranch.deploy.mistakes import Report, twice
 from anabranch.errors import ConfigError, QueryError
 from anabranch.model.techniques import COMPARED, Technique
@@ -18,6 +17,7 @@ from anabranch.query import classes
 from anabranch.query.boxes import Diagram, Output, Source
 from anabranch.query.connectors import SparkFeed
 from anabranch.query.files import load
+from anabranch.query.flow import Placement, circles, flow
 from anabranch.query.problems import candidates
 
 SOONEST_TAKEOVER_US: Final = SECOND

@@ -19,9 +19,9 @@ from anabranch.deploy.addresses import Address
 from anabranch.errors import ConfigError, DeploymentError, Mistake, QueryError, StateError
 from anabranch.model.names import is_name
 from anabranch.node.host import Host
-from anabranch.node.tables import tables_read
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.builder import Query
+from anabranch.query.graph import tables_read
 from anabranch.syncing import sync
 from anabranch.transport import messages
 from anabranch.transport.ports import HandOver

@@ -7,8 +7,7 @@ known before anything runs, so a query has one fixed table of them, the same on 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Final
 
 NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
@@ -50,11 +49,10 @@ def part_named(reader: str) -> str:
     return reader.rpartition("@")[0]
 
 
-def lonely_readers(readers: Collection[str], host: str) -> list[str]:
-    """Of the readers of a stream, those on this host that have no like elsewhere: all who run the same stages read
-    it."""
-    parts = Counter(map(part_named, readers))
-    return [each for each in readers if "@" in each and each.endswith(f"@{host}") and parts[part_named(each)] == 1]
+def fragments_read(readers: Iterable[str]) -> dict[str, str]:
+    """Of the parts that read a stream, by the names under which they read it, what they run. All hosts that run the
+    same call it the same; a part without stages is alone with what it does."""
+    return {replica_reader(reader): part_named(reader) or reader for reader in readers}
 
 
 def replica_reader(reader: str) -> str:

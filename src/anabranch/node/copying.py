@@ -29,9 +29,10 @@ Held = Callable[[str, Iterator[CopyPiece], Callable[[], bool]], Iterator[CopyPie
 class Copies:
     """The logs that other nodes read, by the name of their stream. Any thread may use it.
 
-    ``keep`` says which readers of a log belong to the node itself, and are never cut off. ``to_come`` has the streams
-    that will be there when the node has started. ``held`` may let the pieces of a stream wait until a reader may see
-    them. ``told`` hears from each reader how far its slowest origin is.
+    ``keep`` says which readers of a log belong to the node itself, and are never cut off, ``fragments`` what the others
+    run, of which one is left that counts. ``to_come`` has the streams that will be there when the node has started.
+    ``held`` may let the pieces of a stream wait until a reader may see them. ``told`` hears from each reader how far
+    its slowest origin is.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Copies:
         logs: Mapping[str, ServedLog],
         *,
         keep: Callable[[str], Set[str]] = lambda _: frozenset(),
+        fragments: Callable[[str], Mapping[str, str]] = lambda _: {},
         to_come: Container[str] = (),
         held: Held | None = None,
         told: Callable[[str, Slowest], None] = lambda _reader, _slowest: None,
@@ -47,6 +49,7 @@ class Copies:
         self._held = held
         self._told = told
         self._keep = keep
+        self._fragments = fragments
         self._to_come = to_come
         self._numbers = itertools.count()
         self._current: dict[tuple[str, str], int] = {}
@@ -152,7 +155,8 @@ class Copies:
         cut_off: list[str] = []
         for _ in range(ROUNDS):
             before = served.log.first_seq()
-            cut_off += served.trim(full=served.log.is_full(), keep=self._keep(stream))
+            full, fragments = served.log.is_full(), self._fragments(stream)
+            cut_off += served.trim(full=full, keep=self._keep(stream), fragment_of=fragments)
             if served.log.first_seq() == before:
                 break
         return cut_off

@@ -14,6 +14,7 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, Final
 
 from anabranch.core.readers import (
@@ -96,11 +97,13 @@ class ServedLog:
             state, _ = self._rules.handle(self._state(), event)
             self._readers = dict(state.readers)
 
-    def trim(self, *, full: bool, keep: Set[str] = frozenset()) -> list[str]:
+    def trim(
+        self, *, full: bool, keep: Set[str] = frozenset(), fragment_of: Mapping[str, str] = MappingProxyType({})
+    ) -> list[str]:
         """Deletes what every reader that counts has; cuts off the slowest if the log is full. Returns those cut off.
 
-        Readers in ``keep`` are the node's own, without which it could not go on. A bounded number of segments at a
-        time: call it again while there are more.
+        Readers in ``keep`` are the node's own, without which it could not go on; ``fragment_of`` has what replicas
+        run. A bounded number of segments at a time: call it again while there are more.
         """
         with self._lock, self._store.transaction() as transaction:
             own = {name: seq for name, seq in self.log.readers().items() if name not in self._readers}
@@ -113,7 +116,9 @@ class ServedLog:
                 marks=tuple(Mark(last_id=each.last_id, tops=each.tops) for each in oldest),
                 readers={**self._readers, **local},
             )
-            state, actions = self._rules.handle(state, TrimDue(full=full, keep=frozenset(keep)))
+            state, actions = self._rules.handle(
+                state, TrimDue(full=full, keep=frozenset(keep), fragment_of=fragment_of)
+            )
             readers = {name: reader for name, reader in state.readers.items() if name not in own}
             cut_off = [action.reader for action in actions if isinstance(action, CutOff)]
             for reader in own.keys() & set(cut_off):

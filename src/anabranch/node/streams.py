@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from anabranch import limits
 from anabranch.errors import ConfigError, NodeUnreachable, OperatorError, StreamNotFound
-from anabranch.model.names import is_name, lonely_readers, replica_reader
+from anabranch.model.names import fragments_read, is_name, replica_reader
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.node.copying import Copies
@@ -72,7 +72,12 @@ class Streams:
         held = None if synchronizing is None else synchronizing.held
         self.reports: Final = PartReports(part, self.logs)
         self.copies: Final = Copies(
-            self._served, keep=self.uncut_readers, held=held, to_come=part.readers, told=self.reports.told
+            self._served,
+            keep=self.kept_readers,
+            fragments=self.fragments_read,
+            held=held,
+            to_come=part.readers,
+            told=self.reports.told,
         )
 
     # --- opening and closing ---------------------------------------------------------------------------------------
@@ -158,12 +163,9 @@ class Streams:
         own = frozenset({INLET_READER}) if stream in self._part.upstream else frozenset[str]()
         return own | self._stage_readers(stream) | writer_readers(self._diagram.outputs, stream)
 
-    def uncut_readers(self, stream: str) -> frozenset[str]:
-        """Those, and the other parts of this host that no other host runs: cut off, they could be rebuilt from nobody.
-        They read this copy and all others, so a hole in this one is none for them."""
-        return self.kept_readers(stream) | {
-            replica_reader(reader) for reader in lonely_readers(self._part.readers.get(stream, ()), self._part.host)
-        }
+    def fragments_read(self, stream: str) -> dict[str, str]:
+        """What the parts of all hosts run that read the stream."""
+        return fragments_read(self._part.readers.get(stream, ()))
 
     def _stage_readers(self, stream: str) -> frozenset[str]:
         return frozenset(stage_reader(stage.name) for stage in self._part.stages if stream in stage.inputs)

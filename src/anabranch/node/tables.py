@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,20 +17,14 @@ from anabranch.connectors.static_tables import StaticTable, load_table
 from anabranch.errors import AnabranchError, ConfigError, StateError
 from anabranch.node.dialer import Dialer
 from anabranch.query.assigned import AssignedQuery
-from anabranch.query.boxes import Diagram, Lookup, Table
-from anabranch.query.graph import Stage, boxes_of
+from anabranch.query.boxes import Diagram
+from anabranch.query.graph import tables_read
 from anabranch.query.problems import candidates
 from anabranch.runtime.status import TableStatus
 
 ASK_EVERY_S: Final = 1.0
 
 T = TypeVar("T")
-
-
-def tables_read(diagram: Diagram, stages: Collection[Stage]) -> tuple[Table, ...]:
-    """The tables that these stages read."""
-    found = (box.table for stage in stages for box in boxes_of(diagram, stage) if isinstance(box, Lookup))
-    return tuple(dict.fromkeys(found))
 
 
 def load_tables(part: AssignedQuery, places: Mapping[str, str]) -> dict[str, StaticTable]:

@@ -20,7 +20,20 @@ from functools import lru_cache
 from itertools import combinations
 
 from anabranch.model.names import Origins, internal_stream
-from anabranch.query.boxes import Arrow, Box, Diagram, Filter, Maker, Source, Stateful, Step, Union, WSort
+from anabranch.query.boxes import (
+    Arrow,
+    Box,
+    Diagram,
+    Filter,
+    Lookup,
+    Maker,
+    Source,
+    Stateful,
+    Step,
+    Table,
+    Union,
+    WSort,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +150,12 @@ def boxes_of(diagram: Diagram, stage: Stage) -> tuple[Box, ...]:
             found.add(box.name)
             below += box.inputs
     return tuple(box for name, box in boxes.items() if name in found)
+
+
+def tables_read(diagram: Diagram, stages: Collection[Stage]) -> tuple[Table, ...]:
+    """The static tables that these stages read."""
+    found = (box.table for stage in stages for box in boxes_of(diagram, stage) if isinstance(box, Lookup))
+    return tuple(dict.fromkeys(found))
 
 
 def outputs_behind(diagram: Diagram, stage: Stage) -> tuple[str, ...]:

@@ -52,14 +52,19 @@ class ReferenceRun:
 
     def results(self) -> dict[str, list[Tuple]]:
         """All tuples of each stream so far."""
-        return {stream: list(self._passed[arrow]) for stream, arrow in self._streams().items()}
+        return {stream: self.tuples_on(arrow) for stream, arrow in self._streams().items()}
 
     def punctuations(self) -> dict[str, dict[str, int]]:
         """What each stream promises, origins that promised nothing left out."""
-        return {
-            stream: {origin: time for origin, time in self._promises.get(arrow.box, {}).items() if time}
-            for stream, arrow in self._streams().items()
-        }
+        return {stream: self.promises_on(arrow) for stream, arrow in self._streams().items()}
+
+    def tuples_on(self, arrow: Arrow) -> list[Tuple]:
+        """All tuples of any arrow so far."""
+        return list(self._passed[arrow])
+
+    def promises_on(self, arrow: Arrow) -> dict[str, int]:
+        """What any arrow promises, origins that promised nothing left out."""
+        return {origin: time for origin, time in self._promises.get(arrow.box, {}).items() if time}
 
     def _streams(self) -> dict[str, Arrow]:
         made = [box for box in self._diagram.boxes if isinstance(box, Stateful)]

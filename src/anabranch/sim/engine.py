@@ -13,8 +13,6 @@ from dataclasses import dataclass, field, replace
 
 from anabranch.core.ledger import Batch
 from anabranch.model.punctuation import Punctuations
-from anabranch.query.boxes import Diagram
-from anabranch.query.graph import Stage
 from anabranch.reference.stage import BatchResult, StageReference
 from anabranch.reference.tuples import Tuple
 
@@ -59,8 +57,8 @@ class Checkpoint:
 class Engine:
     """One stage in memory; made from its checkpoint at every start."""
 
-    def __init__(self, diagram: Diagram, stage: Stage, checkpoint: Checkpoint) -> None:
-        self._reference = StageReference(diagram, stage)
+    def __init__(self, reference: StageReference, checkpoint: Checkpoint) -> None:
+        self._reference = reference
         self._heard_us = 0
         self._used_us = 0
         for plan in checkpoint.done:

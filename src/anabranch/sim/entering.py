@@ -105,18 +105,28 @@ class Entering:
             for source in sources
         }
         letters = {
-            source: LaneLetters[say.Pushed, say.Pushed](self._role.peers, wake=self._wake, room=ROOM)
+            source: LaneLetters[say.Pushed, say.Pushed](self._role.entry_peers[source], wake=self._wake, room=ROOM)
             for source in sources
         }
         for origin, source in self._role.lanes.items():
             letters[source].replicas[origin] = self._open(origin, source, letters[source])
         self._replicas = {origin: letters[source].replicas[origin] for origin, source in self._role.lanes.items()}
         correspondents = {source: _Source(letters[source], self) for source in sources}
+        peers = dict.fromkeys(peer for source in sources for peer in self._role.entry_peers[source])
+        for peer in peers:
+            shared = {source: correspondents[source] for source in sources if peer in self._role.entry_peers[source]}
+            self._lines[peer] = Line(self._process, self._protocol.line(peer, shared))
+        for origin, source in self._role.lanes.items():
+            if not self._role.entry_peers[source]:
+                self._lead_alone(origin)
         if self._replicas:
-            self._lines = {
-                peer: Line(self._process, self._protocol.line(peer, correspondents)) for peer in self._role.peers
-            }
             self._look.within(0.0)
+
+    def _lead_alone(self, origin: str) -> None:
+        """Without peers there is nobody to ask: it leads from its start, and what it stores is released."""
+        self._replicas[origin].client_came(takes_over=True)
+        if self._owning.owns(origin):
+            self._owning.begins(origin, self._replicas[origin].copy)
 
     def _open(self, origin: str, source: str, letters: LaneLetters[say.Pushed, say.Pushed]) -> Replica:
         role, protocol, name = self._role, self._protocol, self._process.name
@@ -130,7 +140,7 @@ class Entering:
         )
         return LaneReplica(
             origin,
-            protocol.lane(name, role.peers, is_same),
+            protocol.lane(name, role.entry_peers[source], is_same),
             protocol.elections(None if rules is None else rules.speaks_every_us),
             SimulatedLane(self._process, origin, source, on_hole=self._on_hole, tells_of_holes=protocol.tells_of_holes),
             _Clock(self._process, self._look.within),

@@ -12,6 +12,7 @@ from random import Random
 from typing import Final
 
 from anabranch.errors import ConfigError
+from anabranch.sim.topology import CLIENT, Topology
 from anabranch.sim.world import MS, SECOND, World
 
 BEGIN_US: Final = 2 * SECOND
@@ -62,18 +63,16 @@ class Trouble:
 
 def random_troubles(
     world: World,
-    fragments: tuple[tuple[str, ...], ...],
-    entries: tuple[str, ...],
+    topology: Topology,
     producers: tuple[str, ...],
     plain: tuple[str, ...],
-    client: str,
     kinds: frozenset[Fault],
 ) -> list[Trouble]:
     """Troubles in the order of their times. ``plain`` are those of the producers that are plain clients."""
     random = world.random
     ordered = [kind for kind in Fault if kind in kinds]
     troubles: list[Trouble] = []
-    for replicas in fragments:
+    for replicas in topology.fragments:
         if Fault.DEAD_FOR_EVER in kinds and random.random() < 0.15:
             at_us = random.randrange(BEGIN_US, END_US)
             node = random.choice(replicas)
@@ -92,21 +91,25 @@ def random_troubles(
             fault = random.choice(of_nodes)
             troubles.append(Trouble(fault=fault, at_us=now_us, for_us=for_us, node=random.choice(replicas)))
             now_us += for_us + 4 * SECOND * (fault is Fault.DISK_LOSS)
-    nodes = [*(node for replicas in fragments for node in replicas), *entries, client]
+    all_replicas = [node for replicas in topology.fragments for node in replicas]
+    nodes = list(dict.fromkeys((*all_replicas, *topology.entry_points, CLIENT)))
     for kind in LINKS:
         for _ in range(random.randrange(4) if kind in kinds else 0):
             one, other = random.sample(nodes, 2)
             at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(100 * MS, 4 * SECOND)
             troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=one, other=other))
-    troubles += _of_entry_points(world, entries, producers, kinds)
-    troubles += _of_plain_clients(world, entries, plain, kinds)
+    for source, entries in topology.groups:
+        for _ in range(max(1, topology.tolerated(source))):
+            troubles += _of_entry_points(world, entries, producers, kinds)
+    troubles += _of_plain_clients(world, topology.entry_points, plain, kinds)
     return sorted(troubles, key=lambda trouble: trouble.at_us)
 
 
 def _of_entry_points(
     world: World, entries: tuple[str, ...], producers: tuple[str, ...], kinds: frozenset[Fault]
 ) -> list[Trouble]:
-    """One entry point at a time is in trouble: of three, two must be there. A site that dies is one of them.
+    """One entry point at a time is in trouble: of three, two must be there; of five three, so this is drawn twice. A
+    site that dies is one of them.
 
     Some of the crashes cost the disk. Which ones is drawn apart, so that it changes nothing else of a run.
     """

@@ -155,7 +155,7 @@ class Node:
 
     def _told(self, reader: str, said: say.Acknowledgement) -> None:
         self._reports.told(reader, said.slowest)
-        self.process.observer.told(self.name, said.slowest)
+        self.process.observer.told(self.name, reader, said.slowest)
 
     def _handle(self, sender: str, message: Any) -> None:
         match message:

@@ -93,7 +93,7 @@ class HorizonWatcher(Protocol):
 
     def began(self, node: str) -> None: ...
 
-    def told(self, node: str, slowest: Slowest) -> None: ...
+    def told(self, node: str, reader: str, slowest: Slowest) -> None: ...
 
     def entered(self, node: str, origin: str, entry: Pushed) -> None: ...
 
@@ -164,10 +164,10 @@ class Observer:
     def cut_off(self) -> None:
         self.cuts += 1
 
-    def told(self, node: str, slowest: Slowest) -> None:
+    def told(self, node: str, reader: str, slowest: Slowest) -> None:
         """A reader has told the node how far its slowest origin is."""
         if self._horizon_watcher is not None:
-            self._horizon_watcher.told(node, slowest)
+            self._horizon_watcher.told(node, reader, slowest)
 
     def entered(self, node: str, origin: str, entry: Pushed) -> None:
         """The entry point that leads the lane has taken an entry in."""

@@ -11,7 +11,7 @@ class Outside:
     def __init__(self, world: World) -> None:
         self._world = world
         self._asleep = False
-        self._progress_us = 0
+        self._progress_us = world.now_us
 
     def sleep(self) -> None:
         self._asleep = True

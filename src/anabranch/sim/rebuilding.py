@@ -6,6 +6,7 @@ from typing import Final
 
 from anabranch.core import rebuild
 from anabranch.sim import messages as say
+from anabranch.sim.observer import Broken
 from anabranch.sim.process import Apply, Process
 from anabranch.sim.role import Disk, Protocol, Role
 from anabranch.sim.world import MS
@@ -43,6 +44,8 @@ class Rebuilding:
     def begin(self, reason: str) -> None:
         if not self._role.stages or self._state is not None:
             return
+        if not self._role.peers:
+            raise Broken(f"{self._process.name} cannot go on, and nobody has what it had: {reason}.")
         self._process.tell(f"is rebuilt: {reason}")
         self._on_begin()
         self._state, actions = rebuild.begin(self.new_life(), self._role.peers)

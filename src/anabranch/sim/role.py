@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from anabranch.core.elections import Elections
@@ -16,6 +16,7 @@ from anabranch.core.passing import Passing
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
+from anabranch.reference.stage import StageReference
 from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
@@ -66,7 +67,12 @@ class Role:
     origins: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     readers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per stream that is read elsewhere, the nodes that do."""
+    fragment_of: Mapping[str, str] = field(default_factory=dict)
+    """What each replica runs, by the name of a fragment."""
     peers: tuple[str, ...] = ()
+    """The other replicas of its fragment: it can be rebuilt from any of them."""
+    entry_peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Per source that enters here, its other entry points."""
     clients: frozenset[str] = frozenset()
     limit: int = 150
     """Tuples that a log may hold before its slowest reader is cut off."""
@@ -81,21 +87,30 @@ class Role:
         """Whether a log takes no more: its last reader that counts is far behind, and pushes back."""
         return tape.held >= FULL * self.limit
 
+    def bounded(
+        self, origins: Mapping[str, tuple[str, ...]], *, limit: int, lane_limit: int, horizon_us: int | None
+    ) -> Role:
+        """The same, with the origins of all streams, logs and lanes of these limits, and lanes that stay together."""
+        return replace(self, origins=origins, limit=limit, lane_limit=lane_limit, horizon_us=horizon_us)
+
     @property
-    def fragments(self) -> Mapping[str, tuple[str, ...]]:
-        """Per stream that is read elsewhere, the replicas that do. A client is none: nothing waits there."""
-        found = {
-            stream: tuple(reader for reader in readers if reader not in self.clients)
-            for stream, readers in self.readers.items()
-        }
-        return {stream: replicas for stream, replicas in found.items() if replicas}
+    def fragments(self) -> Mapping[str, tuple[tuple[str, ...], ...]]:
+        """Per stream that is read elsewhere, the replicas of each fragment that reads it. A client is none: nothing
+        waits there."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for stream, readers in self.readers.items():
+            for reader in readers:
+                if reader not in self.clients:
+                    alike = found.setdefault(stream, {})
+                    alike.setdefault(self.fragment_of.get(reader, ""), []).append(reader)
+        return {stream: tuple(map(tuple, alike.values())) for stream, alike in found.items()}
 
     def horizons(self, rule: type[Horizon]) -> Mapping[str, Horizon]:
         """Per stream that fragments read, how far a lane may run ahead of what they report; none where none is set."""
         if self.horizon_us is None:
             return {}
         held_us = held_back_us(self.diagram)
-        return {stream: rule(self.horizon_us, (replicas,), held_us) for stream, replicas in self.fragments.items()}
+        return {stream: rule(self.horizon_us, fragments, held_us) for stream, fragments in self.fragments.items()}
 
     @property
     def stage_readers(self) -> list[str]:
@@ -117,6 +132,7 @@ class Protocol:
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
     lease: type[FeedLease] = FeedLease
+    reference: type[StageReference] = StageReference
     passes_slowest: bool = True
     """Whether a node passes on how far the slowest origin is for those that read it."""
     keeps_clients: bool = True
@@ -126,6 +142,8 @@ class Protocol:
     tells_of_holes: bool = True
     """Whether readers hear of entries that an entry point never got."""
     acknowledges_after_commit: bool = True
+    spares_fragments: bool = True
+    """Whether a log that is full leaves one replica of each fragment that reads it."""
     keeps_inlets: bool = True
     """Whether the state of an inlet is durable with its journal."""
     reserves: bool = True

@@ -1,8 +1,8 @@
-"""One run: a query in two replicated layers, entry points, producers, a client, faults, and everything checked.
+"""One run: a query in replicated layers, entry points, producers, a client, faults, and everything checked.
 
 The query has what is hard about racing: two sources, one of them with two lanes that fall silent in turn, a Join
 whose replicas emit in other orders, and windows above it that close by punctuation; or other boxes in their places,
-also those that depend on the order of tuples (``diagrams``).
+also those that depend on the order of tuples (``diagrams``). Who runs what of it is a ``Topology``.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-from anabranch.core.lane_state import LaneRules
 from anabranch.core.output import held_back_us
-from anabranch.model.names import internal_stream
 from anabranch.model.times import CLOSED_US
-from anabranch.query.boxes import Arrow, Diagram
-from anabranch.query.graph import origins, stages
 from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.agreement import Agreement
@@ -36,7 +32,7 @@ from anabranch.sim.checkers.transparency import check_transparency
 from anabranch.sim.checkers.trimming import Trimming
 from anabranch.sim.checkers.turns import Turns
 from anabranch.sim.checkers.undisturbed import Undisturbed
-from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, simulated
+from anabranch.sim.diagrams import PAIRINGS, SUMMINGS, THIRDS, simulated
 from anabranch.sim.faults import Fault, Trouble, random_troubles
 from anabranch.sim.feed import TAKEOVER_US, Feed, FeedCopy, feed_of
 from anabranch.sim.network import Network
@@ -44,19 +40,16 @@ from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
 from anabranch.sim.plain_client import Closer, PlainClient
 from anabranch.sim.producer import Producer
-from anabranch.sim.role import FULL, Protocol, Role
+from anabranch.sim.role import FULL, Protocol
+from anabranch.sim.topology import CLIENT, Topology
 from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
 
 Pusher = Producer | PlainClient | Feed
 
-ENTRIES, CLIENT = ("entry-1", "entry-2", "entry-3"), "client"
-JOINERS, SUMMERS = ("join-1", "join-2"), ("sum-1", "sum-2")
-SHARED: Final = (("entry-1", "join-1"), ("entry-2", "join-2", "sum-1"), ("entry-3", "sum-2"))
-"""What runs together where hosts do several things: entry points that are replicas, and replicas with other peers."""
-LANES: Final = {"left/p": "left", "left/q": "left", "right/0": "right"}
 OWNED: Final = "right/0"
 FED: Final = ("left/p", "left/q")
+LANES: Final = (*FED, OWNED)
 PLAIN_CLIENTS: Final = 2
 PROBE_US: Final = 500 * MS
 HEALED_US: Final = 32 * SECOND
@@ -97,9 +90,30 @@ class Setting:
     first: str = "join"
     second: str = "aggregate"
     """The boxes that the replicas compute: ``diagrams`` has them."""
+    third: str | None = None
+    """A box behind both, where the topology is drawn."""
+    two_ways: bool = False
+    """Whether some tuples of ``left`` come to the first box by two ways."""
+    topology: int | None = None
+    """The seed from which it is drawn who runs what; None for the classic topology."""
 
     @classmethod
     def drawn(cls, seed: int) -> Setting:
+        """With any topology, and in a quarter of the runs with the classic one."""
+        classic = cls.classic(seed)
+        if Random(f"whose topology {seed} has").randrange(4) == 0:
+            return classic
+        any_other = replace(
+            classic,
+            shared=False,
+            third=Random(f"the third box of {seed}").choice((None, *THIRDS)),
+            two_ways=Random(f"the ways to the first box of {seed}").choice((False, True)),
+            topology=seed,
+        )
+        return replace(any_other, horizon_us=None) if any_other.placed().reads_at_home else any_other
+
+    @classmethod
+    def classic(cls, seed: int) -> Setting:
         """Each drawn apart, so that one more changes nothing of the others."""
         owned = Random(f"the owner of {seed}").choice((False, True))
         return cls(
@@ -113,6 +127,13 @@ class Setting:
             first=Random(f"the first box of {seed}").choice((*PAIRINGS, "join", "join")),
             second=Random(f"the second box of {seed}").choice((*SUMMINGS, *["aggregate"] * 3)),
         )
+
+    def placed(self) -> Topology:
+        """The query, and who runs what of it."""
+        diagram = simulated(self.first, self.second, self.third, two_ways=self.two_ways)
+        if self.topology is None:
+            return Topology.classic(diagram, shared=self.shared)
+        return Topology.drawn(diagram, Random(f"the topology of {self.topology}"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,23 +210,28 @@ class _Run:
         limit, lane_limit, horizon_us = setting.limit or drawn_limit, setting.lane_limit, setting.horizon_us
         self._owned = (OWNED,) if setting.owned or setting.standby else ()
         self._fed = FED if setting.fed else ()
-        self._diagram = simulated(setting.first, setting.second)
+        self._topology = topology = setting.placed()
+        self._diagram = topology.diagram
         self._world.tell("run", f"a {setting.first} and a {setting.second} behind it")
-        roles = _roles(self._diagram, limit, lane_limit, horizon_us, self._owned)
+        for line in topology.told() if setting.topology is not None else ():
+            self._world.tell("run", line)
+        roles = topology.roles(limit=limit, lane_limit=lane_limit, horizon_us=horizon_us, owned=self._owned)
+        origins = topology.plan.origins
         self._agreement = Agreement()
         watchers: list[Watcher] = [
             self._agreement,
             Trimming(),
-            Memory(FULL * limit + ONE_BATCH, lane_limit, roles[CLIENT].origins),
+            Memory(FULL * limit + ONE_BATCH, lane_limit, origins),
         ]
         ahead: Ahead | None = None
         if horizon_us is not None:
             self._world.tell("run", f"no lane is ahead of the slowest by more than {horizon_us / SECOND} s")
             ahead = Ahead(
                 self._agreement,
-                tuple(LANES),
-                (JOINERS, SUMMERS),
-                roles[CLIENT].origins,
+                topology.lanes,
+                {source: topology.behind(source) for source in topology.entries},
+                {name: roles[name].fragments for name in topology.entry_points},
+                origins,
                 horizon_us=horizon_us,
                 held_back_us=held_back_us(self._diagram),
             )
@@ -224,11 +250,9 @@ class _Run:
         self._standby = setting.standby
         self._beside = setting.owned
         self._protocol = protocol
-        self._hosts: dict[str, tuple[str, ...]] = {name: (name,) for name in roles}
-        """Per part of a host, all of them."""
+        self._hosts = topology.hosts
         if setting.shared:
             self._world.tell("run", "entry points are replicas")
-            self._hosts |= {name: host for host in SHARED for name in host}
         for name, node in self._nodes.items():
             node.neighbours = [self._nodes[each] for each in self._hosts[name] if each != name]
         self._dead: set[tuple[str, ...]] = set()
@@ -238,7 +262,7 @@ class _Run:
         self._taking = Taking()
         self._known: tuple[int, Truth] | None = None
         plain = tuple(client.name for client in self._clients() if isinstance(client, PlainClient))
-        drawn = random_troubles(self._world, (JOINERS, SUMMERS), ENTRIES, tuple(self._producers), plain, CLIENT, kinds)
+        drawn = random_troubles(self._world, topology, tuple(self._producers), plain, kinds)
         self._troubles = drawn if troubles is None else list(troubles)
 
     def report(self) -> Report:
@@ -289,7 +313,7 @@ class _Run:
         """Of what was released so far."""
         entries = sum(map(len, self._agreement.released.values()))
         if self._known is None or self._known[0] != entries:
-            self._known = entries, Truth.of(self._diagram, self._agreement.released)
+            self._known = entries, Truth.of(self._diagram, self._topology.arrows, self._agreement.released)
         return self._known[1]
 
     def _judge(self) -> None:
@@ -321,10 +345,13 @@ class _Run:
 
     def _probe(self) -> None:
         released = self._agreement.released
-        entered = min((released[lane][-1].promise_us if released.get(lane) else 0) for lane in LANES)
+        entered = min((released[lane][-1].promise_us if released.get(lane) else 0) for lane in self._topology.lanes)
         client = self._nodes[CLIENT]
-        promises = client.process.disk.tapes["sums"].promises
-        promised = min(promises.get(origin, 0) for origin in client.role.origins["sums"])
+        promised = min(
+            client.process.disk.tapes[stream].promises.get(origin, 0)
+            for stream in client.role.upstream
+            for origin in client.role.origins[stream]
+        )
         probe = Probe(
             at_us=self._world.now_us,
             lives=self._path_lives(),
@@ -349,12 +376,13 @@ class _Run:
         lane that others use is not moved for one of them: who does not reach the leader waits for as long as its link
         is bad, which may be longer than any bound.
         """
-        source = LANES[producer.origin]
-        live = [name for name in ENTRIES if self._takes(self._nodes[name], producer.origin, source)]
+        source = self._topology.lanes[producer.origin]
+        entries = self._topology.entries[source]
+        live = [name for name in entries if self._takes(self._nodes[name], producer.origin, source)]
         there = [name for name in live if self._network.talk(producer.name, name)]
         if isinstance(producer, PlainClient) and there != live:
             return False
-        majority = len(ENTRIES) // 2 + 1
+        majority = len(entries) // 2 + 1
         together = [
             name
             for name in there
@@ -372,16 +400,11 @@ class _Run:
 
     def _path_lives(self) -> bool:
         """Whether there is a way from an entry point to the client on which everybody is there and has everything."""
-        client, joined = self._nodes[CLIENT], internal_stream("pairs")
-        return any(
-            self._works(joiner)
-            and self._works(summer)
-            and all(any(joiner.reads(source, entry) for entry in ENTRIES) for source in ("left", "right"))
-            and summer.reads(joined, joiner.name)
-            and client.reads("sums", summer.name)
-            for joiner in map(self._nodes.__getitem__, JOINERS)
-            for summer in map(self._nodes.__getitem__, SUMMERS)
-        )
+        there = set(self._topology.entry_points)
+        for replicas in self._topology.fragments:
+            nodes = [self._nodes[name] for name in replicas]
+            there |= {node.name for node in nodes if self._works(node) and _reads_from(node, there)}
+        return _reads_from(self._nodes[CLIENT], there)
 
     def _works(self, node: Node) -> bool:
         return not node.process.slow and node.whole_without(frozenset())
@@ -390,9 +413,9 @@ class _Run:
 
     def _make_producers(self) -> list[Pusher]:
         producers: list[Pusher] = []
-        for number, origin in enumerate(LANES):
-            entry_points = (*ENTRIES[number:], *ENTRIES[:number])
-            entries = _entries(self._world.random, origin)
+        for number, (origin, source) in enumerate(self._topology.lanes.items()):
+            entry_points = _beginning(self._topology.entries[source], number)
+            entries = _entries(self._world.random, origin, source)
             if origin == self._begins_late:
                 entries = [(at_us + LATE_US, entry) for at_us, entry in entries]
             if origin in self._owned:
@@ -427,7 +450,7 @@ class _Run:
                 self._world,
                 self._network,
                 self._observer,
-                (*ENTRIES[number:], *ENTRIES[:number]),
+                _beginning(self._entries_of(origin), number),
                 each,
             )
             for number, each in enumerate(rows)
@@ -441,13 +464,17 @@ class _Run:
             for each in entry.tuples
         ]
         feed = Feed("feed", origin, self._world, self._network, self._turns)
-        hosts = ENTRIES[: Random(f"the homes of the feed of {self._seed}").choice((2, 3))]
+        known = self._entries_of(origin)
+        hosts = known[: Random(f"the homes of the feed of {self._seed}").choice((2, 3))]
         for number, host in enumerate(hosts):
             lease = self._protocol.lease(host, hosts, TAKEOVER_US)
-            points = (*ENTRIES[number:], *ENTRIES[:number])
+            points = _beginning(known, number)
             process = self._nodes[host].process
             feed.copies.append(FeedCopy(feed, process, lease, self._network, self._observer, points, rows))
         return feed
+
+    def _entries_of(self, origin: str) -> tuple[str, ...]:
+        return self._topology.entries[self._topology.lanes[origin]]
 
     def _clients(self) -> list[PlainClient | Feed]:
         return [producer for producer in self._producers.values() if isinstance(producer, PlainClient | Feed)]
@@ -461,12 +488,12 @@ class _Run:
 
     def _close(self, origin: str) -> None:
         """An operator ends the lane of a producer that will not come back."""
-        name = _operator(origin)
+        name, entries = _operator(origin), self._entries_of(origin)
         operator: Producer | Closer
         if origin in self._owned:
-            operator = Closer(name, origin, self._world, self._network, ENTRIES)
+            operator = Closer(name, origin, self._world, self._network, entries)
         else:
-            operator = Producer(name, origin, self._world, self._network, ENTRIES, [(0, CLOSE)], first=None)
+            operator = Producer(name, origin, self._world, self._network, entries, [(0, CLOSE)], first=None)
         self._producers[name] = operator
         self._world.tell("operator", f"closes {origin}")
         operator.start()
@@ -503,7 +530,7 @@ class _Run:
             for each in self._hosts.get(name, (name,)):
                 if isinstance(self._producers.get(feed_of(each)), Feed):
                     self._turns.disturbed(each, over_us)
-                if each in (*ENTRIES, *self._producers):
+                if each in (*self._topology.entry_points, *self._producers):
                     self._taking.disturbed(self._world.now_us)
                     self._steady.disturbed(each, over_us)
                     self._turns.disturbed(each, over_us)
@@ -559,28 +586,31 @@ class _Run:
             if not node.process.up:
                 node.start()
         for node in host:
-            if node.name in ENTRIES:
+            if node.name in self._topology.entry_points:
                 self._taking.disturbed(self._world.now_us)
                 self._steady.disturbed(node.name, self._world.now_us)
 
     def _may_lose(self, host: Sequence[Node]) -> bool:
         """Whether the others have all that they need, and forgot nothing that they do not know again. Of three entry
-        points no second one may go while another learns, or is gone for ever."""
+        points no second one may go while another learns, or is gone for ever, and of five no third one."""
         # More is not promised: docs/replication.md assumes that no more than a minority of the entry points is without
         # what it had. An entry is acknowledged when two of three have it. If one of these is gone for ever and the
         # other loses its disk, the third may not have it: then it is lost under any rule. If it has it, who lost its
         # disk can never count again, because that takes a majority that remembers: the lane stands still, as it must.
         # A second one may crash all the same, and lose its disk when the first has learned.
         names = {node.name for node in host}
-        others = [name for name in ENTRIES if name not in names]
-        if names & set(ENTRIES) and any(self._nodes[each].learns or self._hosts[each] in self._dead for each in others):
-            return False
-        return names <= set(ENTRIES) or self._survives_without(names)
+        for source, entries in self._topology.entries.items():
+            away = [
+                name for name in entries if name in names or self._nodes[name].learns or self._hosts[name] in self._dead
+            ]
+            if names.intersection(entries) and len(away) > self._topology.tolerated(source):
+                return False
+        return not any(node.role.stages for node in host) or self._survives_without(names)
 
     def _survives_without(self, lost: Set[str]) -> bool:
         """Whether each fragment has a replica left that can go on, from one that can: no more is promised."""
         gone = set(lost)
-        for replicas in (JOINERS, SUMMERS):
+        for replicas in self._topology.fragments:
             left = [name for name in replicas if name not in lost and self._nodes[name].whole_without(gone)]
             if not left:
                 return False
@@ -607,48 +637,21 @@ def _operator(origin: str) -> str:
     return f"operator of {origin}"
 
 
-def _roles(
-    query: Diagram, limit: int, lane_limit: int, horizon_us: int | None, owned: tuple[str, ...]
-) -> dict[str, Role]:
-    """Who runs what, with logs and lanes of these limits, and lanes that stay together."""
-    by_name = {stage.name: stage for stage in stages(query)}
-    joined = internal_stream("pairs")
-    boxes = {"left": "left", "right": "right", joined: "pairs", "pairs_out": "pairs", "sums": "totals"}
-    tables = {stream: tuple(sorted(origins(query, Arrow(box)))) for stream, box in boxes.items()}
-
-    rules = {
-        origin: LaneRules.of(source, lane)
-        for source in query.sources
-        for lane, origin in zip(source.lanes, source.origins, strict=True)
-        if origin in owned
-    }
-
-    def role(names: tuple[str, ...], **what: Any) -> dict[str, Role]:
-        common = Role(
-            diagram=query,
-            origins=tables,
-            clients=frozenset({CLIENT}),
-            limit=limit,
-            lane_limit=lane_limit,
-            horizon_us=horizon_us,
-            **what,
-        )
-        return {name: replace(common, peers=tuple(peer for peer in names if peer != name)) for name in names}
-
-    return {
-        **role(ENTRIES, lanes=LANES, owned=rules, readers={"left": JOINERS, "right": JOINERS}),
-        **role(
-            JOINERS,
-            stages=(by_name["pairs"],),
-            upstream={"left": ENTRIES, "right": ENTRIES},
-            readers={joined: SUMMERS, "pairs_out": (CLIENT,)},
-        ),
-        **role(SUMMERS, stages=(by_name["totals"],), upstream={joined: JOINERS}, readers={"sums": (CLIENT,)}),
-        **role((CLIENT,), upstream={"pairs_out": JOINERS, "sums": SUMMERS}),
-    }
+def _reads_from(node: Node, there: Set[str]) -> bool:
+    """Whether it reads all that it needs from some of these."""
+    return all(
+        any(copy in there and node.reads(stream, copy) for copy in copies)
+        for stream, copies in node.role.upstream.items()
+    )
 
 
-def _entries(random: Random, origin: str) -> list[tuple[int, say.Pushed]]:
+def _beginning(names: tuple[str, ...], number: int) -> tuple[str, ...]:
+    """Going round from this one."""
+    first = number % len(names)
+    return (*names[first:], *names[:first])
+
+
+def _entries(random: Random, origin: str, source: str) -> list[tuple[int, say.Pushed]]:
     """What a producer pushes, and when: rows with ties and disorder within what is promised, and one long silence."""
     number, at_us, time_us = 0, 0, BEGIN_US
     silence = random.randrange(2, 20)
@@ -659,7 +662,7 @@ def _entries(random: Random, origin: str) -> list[tuple[int, say.Pushed]]:
         for _ in range(random.randrange(4)):
             number += 1
             stime = time_us + random.randrange(0, 1_000) * MS
-            rows.append(Tuple(origin=origin, stime=stime, tid=number, values=_values(LANES[origin], random, stime)))
+            rows.append(Tuple(origin=origin, stime=stime, tid=number, values=_values(source, random, stime)))
         time_us += random.randrange(0, 1_000) * MS
         entries.append((at_us, say.Pushed(tuples=tuple(rows), promise_us=time_us)))
     return entries

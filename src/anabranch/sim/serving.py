@@ -18,6 +18,7 @@ class Serving:
         self._protocol = protocol
         self._kept = frozenset(role.stage_readers) | role.clients
         """Who is never cut off."""
+        self._fragment_of = role.fragment_of if protocol.spares_fragments else {}
         self._untrimmed: dict[str, Tape] = {}
         """Per stream, what was looked at and had nothing to trim: it has nothing while it is the same."""
         self._serving: dict[tuple[str, str], tuple[int, int]] = {}
@@ -104,7 +105,8 @@ class Serving:
         for stream, tape in disk.tapes.items():
             if self._untrimmed.get(stream) is tape:
                 continue
-            trimmed, actions = tape.handle(logs.TrimDue(full=tape.held >= self._role.limit, keep=self._kept))
+            due = logs.TrimDue(full=tape.held >= self._role.limit, keep=self._kept, fragment_of=self._fragment_of)
+            trimmed, actions = tape.handle(due)
             for action in actions:
                 if isinstance(action, logs.CutOff):
                     self._process.tell(f"cuts {action.reader} off from {stream}")

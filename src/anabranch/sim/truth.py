@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from anabranch.model.punctuation import Punctuations
-from anabranch.query.boxes import Diagram
+from anabranch.query.boxes import Arrow, Diagram
 from anabranch.reference.diagram import ReferenceRun
 from anabranch.reference.tuples import Tuple
 from anabranch.sim.messages import Pushed
@@ -24,8 +24,9 @@ class Truth:
     """Per stream and origin, in the order of stream time."""
 
     @classmethod
-    def of(cls, diagram: Diagram, lanes: Mapping[str, Sequence[Pushed]]) -> Truth:
-        """``lanes`` has the entries of each lane, by origin. The order between lanes changes nothing."""
+    def of(cls, diagram: Diagram, arrows: Mapping[str, Arrow], lanes: Mapping[str, Sequence[Pushed]]) -> Truth:
+        """``arrows`` are those of the streams that are made, ``lanes`` has the entries of each lane, by origin. The
+        order between lanes changes nothing."""
         run = ReferenceRun(diagram)
         sources: dict[str, list[Tuple]] = {source.name: [] for source in diagram.sources}
         promises: dict[str, dict[str, int]] = {source.name: {} for source in diagram.sources}
@@ -35,9 +36,11 @@ class Truth:
                     run.feed(source.name, entry.tuples, {origin: entry.promise_us})
                     sources[source.name] += entry.tuples
                     promises[source.name][origin] = entry.promise_us
-        streams = {name: {each.identity: each for each in made} for name, made in (sources | run.results()).items()}
+        made = {stream: run.tuples_on(arrow) for stream, arrow in arrows.items()}
+        streams = {name: {each.identity: each for each in tuples} for name, tuples in (sources | made).items()}
         by_time: dict[tuple[str, str], list[Identity]] = {}
         for stream, found in streams.items():
             for identity in sorted(found, key=lambda each: each[1]):
                 by_time.setdefault((stream, identity[0]), []).append(identity)
-        return cls(tuples=streams, promises=promises | run.punctuations(), by_time=by_time)
+        promised = {stream: run.promises_on(arrow) for stream, arrow in arrows.items()}
+        return cls(tuples=streams, promises=promises | promised, by_time=by_time)

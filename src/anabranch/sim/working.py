@@ -26,6 +26,7 @@ class Working:
         self._process = process
         self._role = role
         self._passing = {stage.name: protocol.passing(role.diagram, stage) for stage in role.stages}
+        self._reference = protocol.reference
         self._engines: dict[str, Engine] = {}
         self._busy: dict[str, bool] = {}
         self._goes_on = True
@@ -41,7 +42,7 @@ class Working:
         for stage in self._role.stages:
             checkpoint = disk.checkpoints[stage.name].rolled_back()
             disk = disk.with_checkpoint(stage.name, checkpoint)
-            self._engines[stage.name] = Engine(self._role.diagram, stage, checkpoint)
+            self._engines[stage.name] = Engine(self._reference(self._role.diagram, stage), checkpoint)
         self._process.disk = self._process.memory = disk
         self._busy = dict.fromkeys(self._engines, False)
 

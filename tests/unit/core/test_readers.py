@@ -118,6 +118,18 @@ def test_nobody_is_cut_off_when_all_are_equally_slow_or_must_be_kept() -> None:
     assert log.handle(TrimDue(full=True, keep=frozenset({"x"}))) == []
 
 
+def test_the_last_replica_of_a_fragment_is_not_cut_off_for_another_fragment() -> None:
+    log = Log("x1", "x2", "y")
+    fragment_of = {"x1": "x", "x2": "x", "y": "y"}
+    for reader, last_id in (("x1", 10), ("x2", 20), ("y", 50)):
+        log.subscribe(reader)
+        log.acknowledge(reader, last_id)
+    cut = [CutOff(reader="x1"), TrimThrough(last_id=20)]
+    assert log.handle(TrimDue(full=True, fragment_of=fragment_of)) == cut  # x2 has what it needs
+    assert log.handle(TrimDue(full=True, fragment_of=fragment_of)) == []
+    assert log.handle(TrimDue(full=True)) == [CutOff(reader="x2"), TrimThrough(last_id=50)]
+
+
 def test_one_that_nobody_knows_gets_the_floors_of_all_that_went() -> None:
     log = Log("x")
     log.subscribe("x")

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from anabranch import limits
 from anabranch.deploy.draw import as_text
-from anabranch.deploy.flow import Reading, circles, cuts, flow
 from anabranch.deploy.parts import assigned, settings_of
 from anabranch.deploy.plan import NodePlan, Plan, load_plan
 from anabranch.errors import DeploymentError
@@ -20,6 +19,7 @@ from anabranch.model.links import Link
 from anabranch.model.names import internal_stream
 from anabranch.query.boxes import Arrow, Diagram, Source
 from anabranch.query.builder import Query
+from anabranch.query.flow import Reading, circles, cuts, flow
 from anabranch.query.graph import Stage, Target, boxes_of, stages
 from anabranch.query.parts import reads
 from tests.unit.deploy.files import GOOD, QUERY, plan

@@ -18,11 +18,11 @@ from anabranch.node import tables
 from anabranch.node.dialer import Dialer, direct
 from anabranch.node.node import Node
 from anabranch.node.settings import NodeSettings
-from anabranch.node.tables import Agreement, load_tables, tables_read
+from anabranch.node.tables import Agreement, load_tables
 from anabranch.query.assigned import AssignedQuery
 from anabranch.query.boxes import Diagram
 from anabranch.query.files import load
-from anabranch.query.graph import stages
+from anabranch.query.graph import stages, tables_read
 from anabranch.runtime.status import HostStatus
 from anabranch.transport.server import FlightServer
 from tests.assigning import assigned

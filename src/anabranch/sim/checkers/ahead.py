@@ -24,47 +24,60 @@ if TYPE_CHECKING:
 
 
 class Ahead:
-    """Looks at what was newly released by anyone, as ``agreement`` has it: it must be told first. ``fragments`` are the
-    replicas of each, ``origins`` those of each stream; boxes may hold promises back by ``held_back_us``."""
+    """Looks at what was newly released by anyone, as ``agreement`` has it: it must be told first. ``sources`` has
+    the source of each lane, ``behind`` the fragments that each source reaches, and ``readers`` those that read a source
+    at each entry point; a fragment is its replicas. ``origins`` are those of each stream; boxes may hold promises back
+    by ``held_back_us``."""
 
     def __init__(
         self,
         agreement: Agreement,
-        lanes: Sequence[str],
-        fragments: Sequence[tuple[str, ...]],
+        sources: Mapping[str, str],
+        behind: Mapping[str, Sequence[tuple[str, ...]]],
+        readers: Mapping[str, Mapping[str, Sequence[tuple[str, ...]]]],
         origins: Mapping[str, tuple[str, ...]],
         *,
         horizon_us: int,
         held_back_us: int,
     ) -> None:
         self._agreement = agreement
-        self._promised = dict.fromkeys(lanes, 0)
-        self._seen = dict.fromkeys(lanes, 0)
-        self._fragment_of = {replica: number for number, replicas in enumerate(fragments) for replica in replicas}
-        self._reached = [0] * len(fragments)
+        self._promised = dict.fromkeys(sources, 0)
+        self._seen = dict.fromkeys(sources, 0)
+        self._sources = sources
+        self._behind = behind
+        self._readers = readers
+        self._fragment_of = {
+            name: replicas for fragments in behind.values() for replicas in fragments for name in replicas
+        }
+        self._reached = dict.fromkeys(self._fragment_of.values(), 0)
         """Per fragment, the furthest that any of its replicas has ever heard of all origins."""
         self._inlets: dict[str, object] = {}
         self._origins = origins
         self._horizon_us = horizon_us
         self._held_back_us = held_back_us
-        self._knows: set[str] = set()
-        """The nodes that were told how far the slowest origin is, since they began."""
-        self._unknowing: dict[str, list[Pushed]] = {lane: [] for lane in lanes}
+        self._told: dict[str, set[str]] = {}
+        """Per node, who told it how far the slowest origin is, since it began."""
+        self._unknowing: dict[str, list[Pushed]] = {lane: [] for lane in sources}
         """Per lane, what was taken in where that was not known."""
 
     def began(self, node: str) -> None:
-        self._knows.discard(node)
+        self._told.pop(node, None)
 
-    def told(self, node: str, slowest: Slowest) -> None:
+    def told(self, node: str, reader: str, slowest: Slowest) -> None:
         if slowest.time_us > 0:
-            self._knows.add(node)
+            self._told.setdefault(node, set()).add(reader)
 
     def entered(self, node: str, origin: str, entry: Pushed) -> None:
-        if node not in self._knows:
+        if not self._knows(node, origin):
             self._unknowing[origin].append(entry)
 
+    def _knows(self, node: str, origin: str) -> bool:
+        """Whether a replica of each fragment that reads the source there has told how far it is."""
+        told = self._told.get(node, set())
+        return all(not told.isdisjoint(replicas) for replicas in self._readers[node].get(self._sources[origin], ()))
+
     def holds_back(self, node: str, origin: str) -> None:
-        if node not in self._knows:
+        if not self._knows(node, origin):
             raise Broken(f"{node} holds {origin} back, though nobody has told it how far the others are.")
         released = self._agreement.released
         silent = [lane for lane in self._promised if not any(each.promise_us for each in released.get(lane, ()))]
@@ -84,7 +97,7 @@ class Ahead:
         released = self._agreement.released[lane]
         if len(released) == self._seen[lane]:
             return
-        slowest_us = min(self._reached)
+        slowest_us = min(self._reached[replicas] for replicas in self._behind[self._sources[lane]])
         for entry in released[self._seen[lane] :]:
             latest_us = max((each.stime for each in entry.tuples), default=0)
             jumped = latest_us > slowest_us + self._horizon_us

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from anabranch.deploy.flow import flow
 from anabranch.query.builder import Query
+from anabranch.query.flow import flow
 
 
 def test_every_output_of_a_box_runs_where_the_box_is_placed() -> None:
