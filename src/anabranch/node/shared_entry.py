@@ -46,7 +46,7 @@ from anabranch.node.part_reports import PartReports
 from anabranch.node.pending import Pending, together
 from anabranch.query.boxes import Source
 from anabranch.runtime.ingest.lane_letters import LaneLetters
-from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica, Waiting
+from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
 from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.runtime.status import SharedLaneStatus, SourceStatus
 from anabranch.storage.store import Store
@@ -126,8 +126,6 @@ class SharedEntryPoint(EntryPoint):
         self._disks: dict[str, KeptLane] = {}
         self._sharers: dict[str, PushGroups[Pending]] = {}
         """Of each lane, what is decided and not released."""
-        self._waiting: dict[str, Waiting] = {}
-        """Of each lane, the release for which the group under way waits."""
         self._closed = False
         self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
         if self._beginnings.has_begun:
@@ -166,8 +164,8 @@ class SharedEntryPoint(EntryPoint):
         """The node is stopping: nobody waits any longer."""
         with self._lock:
             self._closed = True
-            for name, replica in self._replicas.items():
-                self._fail_waiting(replica, name)
+            for name in self._replicas:
+                self._fail(name, self._not_released(name))
             self._changed.notify_all()
 
     # --- beginning -------------------------------------------------------------------------------------------------
@@ -245,29 +243,16 @@ class SharedEntryPoint(EntryPoint):
             self._slots[name].decided = self._state_at(replica, replica.copy.held)
             raise
         replica.closed = group[-1].state.closed
-        self._waiting[name] = replica.wait_from_now()
+        self._sharers[name].stands_at(replica.copy.held)
         self._follow_up(replica, handled)
 
     def _answer_released(self, replica: Replica) -> None:
-        """Those whose group is released are answered, or told that it is not, and the next group begins."""
-        name = replica.name
-        waiting = self._waiting.get(name)
-        if waiting is None or waiting.released is None:
-            return
-        if not waiting.released:
-            self._fail_waiting(replica, name)
-            return
-        replica.wait_no_more(self._waiting.pop(name))
-        for pending in self._sharers[name].end():
+        """Those whose group is released are answered, and the next group begins."""
+        answered = self._sharers[replica.name].released(replica.copy.released)
+        for pending in answered:
             pending.ring()
-        self._enter_next(replica)
-
-    def _fail_waiting(self, replica: Replica, name: str) -> None:
-        """Nobody knows what becomes of the entry under way; what gathered behind it never was one."""
-        waiting = self._waiting.pop(name, None)
-        if waiting is not None:
-            replica.wait_no_more(waiting)
-        self._fail(name, self._not_released(name))
+        if answered:
+            self._enter_next(replica)
 
     def _fail(self, name: str, error: BaseException) -> None:
         for pending in self._sharers[name].fail():
@@ -456,6 +441,7 @@ class SharedEntryPoint(EntryPoint):
         elif handled.lost:
             if self._gate is not None:
                 self._gate.forget(replica.name)
+            self._fail(replica.name, self._not_released(replica.name))
             self._set_state(replica, self._state_at(replica, replica.copy.released))
         if handled.released and replica.leads:
             slot.state = self._disks[replica.name].shown

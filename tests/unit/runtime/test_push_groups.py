@@ -72,3 +72,15 @@ def test_who_waits_no_longer_leaves_and_an_empty_group_is_none() -> None:
     made.leave("c")
     made.end()
     assert made.is_idle
+
+
+def test_a_group_of_a_shared_lane_is_over_when_its_place_is_released() -> None:
+    made = groups("a")
+    made.begin()
+    assert made.released(9) == []  # it does not stand anywhere
+    made.stands_at(5)
+    made.join("b")
+    assert made.released(4) == []
+    assert made.released(5) == ["a"]
+    assert made.released(6) == []
+    assert made.begin() == ["b"]

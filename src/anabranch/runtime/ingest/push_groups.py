@@ -34,6 +34,7 @@ class PushGroups(Generic[Member]):
     def __init__(self, most: int = GROUP_BYTES) -> None:
         self._most = most
         self._under_way: list[Member] = []
+        self._place: int | None = None
         self._gathered: deque[_Group[Member]] = deque()
 
     @property
@@ -76,14 +77,22 @@ class PushGroups(Generic[Member]):
         self._under_way = self._gathered.popleft().members
         return self._under_way
 
+    def stands_at(self, place: int) -> None:
+        """The place of a shared lane up to which the group under way must be released."""
+        self._place = place
+
+    def released(self, through: int) -> list[Member]:
+        """A shared lane is released up to here: those of the group under way, if it is durable by that."""
+        return self.end() if self._place is not None and self._place <= through else []
+
     def end(self) -> list[Member]:
         """The group under way is durable: these are answered."""
-        members, self._under_way = self._under_way, []
+        members, self._under_way, self._place = self._under_way, [], None
         return members
 
     def fail(self) -> list[Member]:
         """The group under way is not durable: these are told so. All that came after it was decided on top of it."""
         members = [*self._under_way, *self.gathered]
-        self._under_way = []
+        self._under_way, self._place = [], None
         self._gathered.clear()
         return members
