@@ -365,7 +365,7 @@ def test_a_release_without_a_majority_is_noticed(tmp_path: Path, monkeypatch: py
 
 
 def test_an_answer_before_the_release_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(SharedEntryPoint, "_wait_released", lambda self, replica: None)
+    monkeypatch.setattr(SharedEntryPoint, "_wait_released", lambda self, replica, pending: None)
     with pytest.raises(BaseException, match="DID NOT RAISE"):
         test_without_a_majority_nothing_is_answered_and_nothing_shows(tmp_path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from anabranch.core import elections, feed_lease
 from anabranch.core.elections import Elections, Standing, Watch
@@ -30,6 +31,7 @@ from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import UnionBox
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
+from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.sim.messages import Pushed
 from anabranch.sim.role import Protocol
 
@@ -140,6 +142,13 @@ class Discouraged(PeerLine[Pushed]):
     def failed(self) -> float:
         super().failed()
         return NEVER
+
+
+class Eager(PushGroups[Any]):
+    """Answers a group when it begins."""
+
+    def released(self, through: int) -> list[Any]:
+        return self.end()
 
 
 class Faithful(FeedLease):
@@ -277,6 +286,7 @@ BROKEN = {
     "a candidate that gives up": Protocol(elections=Resigned),
     "a producer that cannot take its lane along": Protocol(elections=Stubborn),
     "a peer that is not looked for again": Protocol(line=Discouraged),
+    "a push answered before its group is durable": Protocol(groups=Eager),
     "clients forgotten by a new leader": Protocol(keeps_clients=False),
     "entries of a lane kept for ever": Protocol(forgets_entries=False),
     "a hole that readers do not hear of": Protocol(tells_of_holes=False),

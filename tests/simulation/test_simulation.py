@@ -30,6 +30,7 @@ NOTICED_BY = {
     "a leader that gives way to anyone": 7,
     "a candidate that gives up": 2,
     "a producer that cannot take its lane along": 7,
+    "a push answered before its group is durable": 19,
     "clients forgotten by a new leader": 1,
     "a deep layer that nobody waits for": 1,
     "a horizon that waits for the dead": 6,

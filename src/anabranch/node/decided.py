@@ -16,7 +16,9 @@ from typing import Any, Final
 
 from anabranch.core.lane_state import LaneState
 from anabranch.errors import StateError
+from anabranch.model.names import late_stream
 from anabranch.storage.codec import EncodedRows
+from anabranch.storage.transaction import Transaction
 
 _SIZES: Final = struct.Struct("<II")
 _WORD: Final = 8
@@ -70,6 +72,17 @@ class Decided:
     def without_rows(self) -> Decided:
         """What is left of it when nobody needs its rows any more."""
         return Decided(state=self.state, promise_us=self.promise_us, late_promise_us=self.late_promise_us)
+
+
+def append(transaction: Transaction, source: str, origin: str, decided: Decided, *, now_us: int) -> None:
+    """Its rows and promises, to the logs of its source."""
+    for log, rows, promise_us in (
+        (late_stream(source), decided.late, decided.late_promise_us),
+        (source, decided.rows, decided.promise_us),
+    ):
+        if rows or promise_us:
+            promised = {origin: promise_us} if promise_us else {}
+            transaction.append_encoded(log, rows, promised, now_us=now_us)
 
 
 def _facts(rows: Sequence[EncodedRows]) -> list[list[int]]:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
+
+AGAIN_S: Final = 0.01
+"""How long what was found holds. Less is pushed meanwhile than the reserve by far, and small pushes that come by the
+thousand do not ask the file system each time."""
 
 
 class DiskWatch:
@@ -14,6 +20,8 @@ class DiskWatch:
         self._free_bytes = free_bytes
         self._reserve_bytes = reserve_bytes
         self._stopped: str | None = None
+        self._again_s = 0.0
+        """When to look again, by a clock that is never set."""
 
     @property
     def stopped(self) -> str | None:
@@ -28,6 +36,7 @@ class DiskWatch:
         self._stopped = str(error)
 
     def look(self) -> None:
+        self._again_s = time.monotonic() + AGAIN_S
         if not self.is_low():
             self._stopped = None
         elif self._stopped is None:
@@ -37,6 +46,7 @@ class DiskWatch:
             )
 
     def why_no_intake(self) -> str | None:
-        """Looked up at every push: between two looks of a housekeeper much can be pushed."""
-        self.look()
+        """Every push asks: between two looks of a housekeeper much can be pushed."""
+        if time.monotonic() >= self._again_s:
+            self.look()
         return self._stopped

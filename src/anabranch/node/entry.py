@@ -1,14 +1,16 @@
 """An entry point: one source's lanes, wired to its store.
 
 ``core.Lane`` decides; this class gives it events with the clock, carries out its actions in one transaction together
-with the new lane state, and answers only after the commit. One push at a time: lanes of a source share one file.
+with the new lane state, and answers only after the commit. Decisions are made one after the other, and may run ahead of
+what is durable; those that are made while a transaction is synced share the next (``runtime/ingest/push_groups.py``).
+Lanes of a source share one file. Whoever looks in sees what is durable.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,39 +22,45 @@ from anabranch.core.lane_messages import (
     Action,
     Answer,
     AnswerRegistration,
-    AppendBoundary,
-    AppendClose,
-    AppendRows,
     ClockTicked,
     CloseArrived,
     EntryPointStarted,
     Event,
     ProducerRegistered,
     Refuse,
-    RowsArrived,
 )
 from anabranch.core.lane_state import LaneRules, LaneState
 from anabranch.errors import ConfigError, DiskFull, NodeUnreachable, Overloaded, PushRefused
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin, late_stream
 from anabranch.model.times import format_duration, format_time
 from anabranch.node.arrivals import arrival
+from anabranch.node.decided import Decided, append
 from anabranch.node.part_reports import PartReports
+from anabranch.node.pending import Pending, refuse_too_large, together
 from anabranch.query.boxes import Source
 from anabranch.runtime.ingest.horizon_gate import HeldRows, HorizonGate, latest_us
+from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.runtime.status import HeldLaneStatus, LaneStatus, SourceStatus
 from anabranch.storage import codec
 from anabranch.storage.store import Store
-from anabranch.storage.transaction import Transaction
 from anabranch.transport.ports import Push, PushAnswer, Registration
+
+Heard = Callable[[int], Event]
+"""What somebody said to a lane, at a time of the entry point's clock."""
 
 
 @dataclass(slots=True)
 class _LaneSlot:
-    """A lane with the state that the last committed transaction stored."""
+    """A lane with the state that the last committed transaction stored, and the one after all that was decided."""
 
     lane: Lane
     origin: str
     state: LaneState
+    decided: LaneState
+
+    def speaks_again(self, now_us: int) -> None:
+        """Nobody was silent until now: nobody could speak."""
+        self.decided, _ = self.lane.handle(self.decided, EntryPointStarted(now_us=now_us))
 
 
 class EntryPoint:
@@ -88,21 +96,22 @@ class EntryPoint:
         self._bytes = 0
         self._late_rows = 0
         self._slots: dict[str, _LaneSlot] = {}
+        self._groups = PushGroups[Pending]()
         for name in source.lanes:
             lane = Lane(name, LaneRules.of(source, name, boundary_interval_us=boundary_interval_us))
             stored = store.get(_key(name))
             state = LaneState.from_bytes(stored) if stored is not None else LaneState()
             state, _ = lane.handle(state, EntryPointStarted(now_us=clock()))
-            self._slots[name] = _LaneSlot(lane, lane_origin(source.name, name), state)
+            self._slots[name] = _LaneSlot(lane, lane_origin(source.name, name), state, state)
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
     def register(self, producer: str, session: int | None = None) -> Registration:
         """A new session, or the one that the producer has, if it goes on here."""
         name = self._lane_of(producer)
-        with self._lock:
-            event = ProducerRegistered(producer=producer, now_us=self._clock(), session=session)
-            answer = self._handle(name, event, None)
+        answer = self._handle(
+            name, lambda now_us: ProducerRegistered(producer=producer, now_us=now_us, session=session), None
+        )
         assert isinstance(answer, AnswerRegistration)
         return Registration(
             session=answer.session,
@@ -131,13 +140,12 @@ class EntryPoint:
 
     def _enter(self, push: Push) -> Answer:
         """Rows that are too far ahead wait for the slowest origin, and are refused if it does not come."""
+        lane = self._lane_of(push.producer)
         deadline: float | None = None
         while True:
             try:
-                with self._lock:
-                    event = arrival(push, self.source, self._schema, self._clock())
-                    answer = self._handle(self._lane_of(push.producer), event, push.rows)
-                    failpoints.reach("push.committed")
+                answer = self._handle(lane, lambda now_us: arrival(push, self.source, self._schema, now_us), push.rows)
+                failpoints.reach("push.committed")
                 assert isinstance(answer, Answer)
                 return answer
             except _TooFarAhead as ahead:
@@ -153,8 +161,7 @@ class EntryPoint:
             raise ConfigError(
                 f"Source {self.source.name!r} has no lane {lane!r}.", remedy=f"Its lanes: {', '.join(self._slots)}."
             )
-        with self._lock:
-            self._handle(lane, CloseArrived(now_us=self._clock()), None)
+        self._handle(lane, lambda now_us: CloseArrived(now_us=now_us), None)
 
     def tick(self) -> float:
         """Lets the lanes speak for themselves: boundaries of idle lanes, the end of silent ones. Returns the seconds
@@ -171,68 +178,97 @@ class EntryPoint:
         for name, slot in self._slots.items():
             with self._lock:
                 if unheard or self._held(slot) is not None:
-                    slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
-                if not stopped:
-                    self._handle(name, ClockTicked(now_us=self._clock()), None)
-                due_s = self._due_s(slot, now_us)
-                again_s = again_s if due_s is None else min(again_s, due_s)
+                    slot.speaks_again(now_us)
+            if not stopped:
+                self._handle(name, lambda now_us: ClockTicked(now_us=now_us), None)
+            due_s = self._due_s(slot, now_us)
+            again_s = again_s if due_s is None else min(again_s, due_s)
         return max(again_s, limits.SOONEST_S)
 
     def _due_s(self, slot: _LaneSlot, now_us: int) -> float | None:
         """The seconds until the lane may have something to say by itself."""
-        due_us = slot.lane.due_us(slot.state)
+        due_us = slot.lane.due_us(slot.decided)
         return None if due_us is None else (due_us - now_us) / 1_000_000
 
     # --- carrying out ----------------------------------------------------------------------------------------------
 
-    def _handle(self, name: str, event: Event, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
+    def _handle(self, name: str, heard: Heard, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
+        """Answers when everything that the answer rests on is durable."""
+        with self._lock:
+            pending = self._decide(name, heard(self._clock()), rows)
+            if not pending.actions or (isinstance(pending.reply, Refuse) and self._groups.is_idle):
+                return pending.answer()
+            self._groups.join(pending, pending.size)
+            pending.group = self._groups.begin()
+        if not pending.group:
+            pending.wait()
+        if pending.group:
+            self._store_group(pending.group)
+        return pending.answer()
+
+    def _decide(self, name: str, event: Event, rows: pa.RecordBatch | None) -> Pending:
+        """What the lane makes of the event, after all that was decided before."""
         slot = self._slots[name]
-        state, actions = slot.lane.handle(slot.state, event)
-        for action in actions:
-            if isinstance(action, Refuse):
-                raise action.error()
+        state, actions = slot.lane.handle(slot.decided, event)
+        pending = Pending(name, state, actions, rows)
+        refuse_too_large(pending, self._stored_schema)
         self._check_horizon(slot, actions)
-        if actions:
+        slot.decided = state
+        return pending
+
+    def _store_group(self, group: Sequence[Pending]) -> None:
+        """One transaction. Whoever came meanwhile has the next: its first member is woken to store it."""
+        failure: BaseException | None = None
+        try:
+            decided = self._come_to(group)
             with self.store.transaction() as transaction:
-                for action in actions:
-                    self._carry_out(transaction, name, action, rows)
-                transaction.put(_key(name), state.to_bytes())
-                if isinstance(event, RowsArrived):
+                for name, each in decided.items():
+                    append(transaction, self.source.name, self._slots[name].origin, each, now_us=self._clock())
+                    transaction.put(_key(name), each.state.to_bytes())
+                for _ in filter(lambda pending: pending.appended, group):
                     failpoints.reach("push.before_commit")
-        slot.state = state
-        for action in actions:
-            if isinstance(action, AppendRows) and rows is not None:
-                self._count(action, rows)
-        return next((a for a in actions if isinstance(a, Answer | AnswerRegistration)), None)
+        except BaseException as error:
+            failure = error
+        with self._lock:
+            over = self._groups.end() if failure is None else self._groups.fail()
+            if failure is None:
+                self._are_durable(decided)
+            else:
+                self._go_back()
+            following = self._groups.begin()
+            if following:
+                following[0].group = following
+        for pending in over:
+            if failure is not None:
+                pending.fail(failure)
+            if pending is not group[0]:
+                pending.ring()
+        if following:
+            following[0].ring()
+        if failure is not None and not isinstance(failure, Exception):
+            raise failure
 
-    def _carry_out(self, transaction: Transaction, name: str, action: Action, rows: pa.RecordBatch | None) -> None:
-        now_us = self._clock()
-        origin = lane_origin(self.source.name, name)
-        match action:
-            case AppendRows():
-                assert rows is not None
-                stamped = self._stamped(action, rows, origin)
-                promised = {origin: action.punctuation_us} if action.punctuation_us > 0 else {}
-                if action.late.any():
-                    late = stamped.filter(pa.array(action.late))
-                    transaction.append(self.late.name, late, {}, now_us=now_us)
-                    stamped = stamped.filter(pa.array(~action.late))
-                transaction.append(self.log.name, stamped, promised, now_us=now_us)
-            case AppendBoundary(punctuation_us=time_us) | AppendClose(punctuation_us=time_us):
-                for log in (self.log, self.late):
-                    transaction.append(log.name, None, {origin: time_us}, now_us=now_us)
-            case _:
-                pass
+    def _come_to(self, group: Sequence[Pending]) -> dict[str, Decided]:
+        """What the decisions of a group come to, for each lane."""
+        by_lane: dict[str, list[Pending]] = {}
+        for pending in group:
+            by_lane.setdefault(pending.lane, []).append(pending)
+        origins = {name: self._slots[name].origin for name in by_lane}
+        return {
+            name: together(of_lane, self._stored_schema, origins[name], self._origins.code(origins[name]))
+            for name, of_lane in by_lane.items()
+        }
 
-    def _stamped(self, action: AppendRows, rows: pa.RecordBatch, origin: str) -> pa.RecordBatch:
-        """The new rows of the batch with their header."""
-        return codec.with_header(
-            rows.slice(action.skip) if action.skip else rows,
-            self._stored_schema,
-            numbers=action.numbers,
-            stamps=action.stamps,
-            code=self._origins.code(origin),
-        )
+    def _are_durable(self, decided: Mapping[str, Decided]) -> None:
+        for name, each in decided.items():
+            self._slots[name].state = each.state
+            self._count(each)
+
+    def _go_back(self) -> None:
+        """To what is durable. Whoever spoke since then was not heard, which is nobody's silence."""
+        for slot in self._slots.values():
+            slot.decided = slot.state
+            slot.speaks_again(self._clock())
 
     def _lane_of(self, producer: str | None) -> str:
         if not self.source.producers:
@@ -250,7 +286,7 @@ class EntryPoint:
         gate, latest = self._gate, latest_us(actions) if self._gate is not None else None
         if gate is None or latest is None:
             return
-        if gate.lets_in(slot.lane.name, slot.lane.punctuation(slot.state), latest, self._clock()):
+        if gate.lets_in(slot.lane.name, slot.lane.punctuation(slot.decided), latest, self._clock()):
             return
         slowest, horizon = gate.slowest(), format_duration(self.source.horizon_us or 0)
         raise _TooFarAhead(
@@ -264,7 +300,7 @@ class EntryPoint:
         """What the lane waits with at the horizon."""
         if self._gate is None:
             return None
-        return self._gate.held(slot.lane.name, slot.lane.punctuation(slot.state), self._clock())
+        return self._gate.held(slot.lane.name, slot.lane.punctuation(slot.decided), self._clock())
 
     def _wait_room(self) -> None:
         """Back-pressure: a full log makes the push wait, then refuses it."""
@@ -290,10 +326,12 @@ class EntryPoint:
 
     # --- looking in ------------------------------------------------------------------------------------------------
 
-    def _count(self, action: AppendRows, rows: pa.RecordBatch) -> None:
-        self._rows += len(action.numbers)
-        self._bytes += rows.nbytes
-        self._late_rows += int(action.late.sum())
+    def _count(self, decided: Decided) -> None:
+        """With the lock."""
+        for each in (*decided.rows, *decided.late):
+            self._rows += each.count
+            self._bytes += len(each.body)
+        self._late_rows += sum([each.count for each in decided.late])
 
     def statistics(self) -> SourceStatus:
         """Rows and bytes in since the start, and each lane's number, punctuation and silence."""
@@ -302,7 +340,7 @@ class EntryPoint:
             lane_origin(self.source.name, name): LaneStatus(
                 next_number=slot.state.next_number,
                 punctuation_us=slot.lane.punctuation(slot.state),
-                silent_us=max(0, now_us - slot.state.last_activity_us),
+                silent_us=max(0, now_us - slot.decided.last_activity_us),
                 closed=slot.state.closed,
                 held=self._held_status(slot),
             )

@@ -22,7 +22,7 @@ from anabranch.core.shared_lane import LaneCopy
 from anabranch.errors import check
 from anabranch.model.names import lane_origin, late_stream
 from anabranch.model.punctuation import Punctuations
-from anabranch.node.decided import Decided
+from anabranch.node.decided import Decided, append
 from anabranch.storage.store import Store
 from anabranch.storage.transaction import Transaction
 
@@ -130,20 +130,11 @@ class KeptLane:
         with self._store.transaction() as transaction:
             save(transaction, self._name, before, after)
             for decided in shown:
-                self._append(transaction, decided)
+                append(transaction, self._source, self.origin, decided, now_us=self._clock())
         for decided in shown:
             self._released(decided)
         if shown:
             self.shown = shown[-1].state
-
-    def _append(self, transaction: Transaction, decided: Decided) -> None:
-        for log, rows, promise_us in (
-            (self._late, decided.late, decided.late_promise_us),
-            (self._source, decided.rows, decided.promise_us),
-        ):
-            if rows or promise_us:
-                promised = {self.origin: promise_us} if promise_us else {}
-                transaction.append_encoded(log, rows, promised, now_us=self._clock())
 
     def leave_out(self, base: Held) -> bool:
         """Floors and incarnation are stored before the lane goes on: a crash between the two only repeats them."""

@@ -2,8 +2,9 @@
 
 ``core.Lane`` decides what enters, at the entry point that leads the lane. A push is decided and stored as an entry of
 the shared lane (``LaneReplica``), given to the peers (``Peers``), and answered when a majority has it: only then is it
-appended to the log of the source, here and at the peers. The state of the lane travels in the entries, so that whoever
-leads next goes on from the last one.
+appended to the log of the source, here and at the peers. What is decided about a lane while its last entry waits for a
+majority becomes one entry, the next. The state of the lane travels in the entries, so that whoever leads next goes on
+from the last one.
 
 One lock for all lanes of the source, as in any entry point; who waits for its peers lets it go.
 """
@@ -23,15 +24,10 @@ import pyarrow as pa
 from anabranch import limits
 from anabranch.core.elections import Elections
 from anabranch.core.lane_messages import (
-    Action,
     Answer,
     AnswerRegistration,
-    AppendBoundary,
-    AppendClose,
-    AppendRows,
     ClockTicked,
     CloseArrived,
-    EntryPointStarted,
     Event,
     ProducerRegistered,
     Refuse,
@@ -44,15 +40,15 @@ from anabranch.model.names import OWNED_LANE, Origins, lane_origin
 from anabranch.model.punctuation import Punctuations
 from anabranch.node import kept_lane
 from anabranch.node.beginning import Beginnings
-from anabranch.node.decided import Decided
-from anabranch.node.entry import EntryPoint
+from anabranch.node.entry import EntryPoint, Heard
 from anabranch.node.kept_lane import Copy, Held, KeptLane
 from anabranch.node.part_reports import PartReports
+from anabranch.node.pending import Pending, together
 from anabranch.query.boxes import Source
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
+from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.runtime.status import SharedLaneStatus, SourceStatus
-from anabranch.storage import codec
 from anabranch.storage.store import Store
 
 _NOT_BEGUN: Final = SharedLaneStatus(state="beginning", leader=None, term=0, held=0, released=0, kept=0, peers={})
@@ -128,6 +124,9 @@ class SharedEntryPoint(EntryPoint):
         self._letters = LaneLetters[Held, bytes](sharing.peers, wake=sharing.wake, room=limits.LETTER_BYTES)
         self._replicas = self._letters.replicas
         self._disks: dict[str, KeptLane] = {}
+        self._sharers: dict[str, PushGroups[Pending]] = {}
+        """Of each lane, what is decided and not released."""
+        self._closed = False
         self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
         if self._beginnings.has_begun:
             self._open_lanes()
@@ -139,12 +138,13 @@ class SharedEntryPoint(EntryPoint):
 
     def _open_lane(self, name: str) -> Replica:
         sharing = self._sharing
+        self._sharers[name] = PushGroups()
         disk = self._disks[name] = KeptLane(
             self.source.name,
             name,
             self.store,
             clock=self._clock,
-            released=self._count_released,
+            released=self._count,
             renew=sharing.renew,
             kept=sharing.kept,
             rebuild=sharing.rebuild,
@@ -163,6 +163,9 @@ class SharedEntryPoint(EntryPoint):
     def close(self) -> None:
         """The node is stopping: nobody waits any longer."""
         with self._lock:
+            self._closed = True
+            for name in self._replicas:
+                self._fail(name, self._not_released(name))
             self._changed.notify_all()
 
     # --- beginning -------------------------------------------------------------------------------------------------
@@ -200,60 +203,61 @@ class SharedEntryPoint(EntryPoint):
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
-    def _handle(self, name: str, event: Event, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
-        """Answers when everything that the answer rests on is released. Called with the lock, which it lets go."""
-        replica = self._wait_lead(name, event)
-        self._wait_held_room()
-        if not replica.leads:
-            raise self._not_leading(name)
-        answer = self._decide(replica, event, rows)
-        self._wait_released(replica)
-        return answer
+    def _handle(self, name: str, heard: Heard, rows: pa.RecordBatch | None) -> Answer | AnswerRegistration | None:
+        """Answers when everything that the answer rests on is released."""
+        with self._lock:
+            event = heard(self._clock())
+            replica = self._wait_lead(name, event)
+            self._wait_held_room()
+            if not replica.leads:
+                raise self._not_leading(name)
+            pending = self._decide(name, event, rows)
+            pending.stores = pending.stores or (isinstance(event, ProducerRegistered) and event.session is None)
+            groups = self._sharers[name]
+            if not pending.stores and groups.is_idle and replica.is_settled:
+                return pending.answer()
+            self._share(replica, pending)
+        self._wait_released(replica, pending)
+        return pending.answer()
 
-    def _decide(
-        self, replica: Replica, event: Event, rows: pa.RecordBatch | None
-    ) -> Answer | AnswerRegistration | None:
-        """What the lane makes of the event is stored as its next entry, if there is anything to store."""
-        slot = self._slots[replica.name]
-        state, actions = slot.lane.handle(slot.state, event)
-        append: Action | None = None
-        answer: Answer | AnswerRegistration | None = None
-        for action in actions:
-            if isinstance(action, Refuse):
-                raise action.error()
-            if isinstance(action, Answer | AnswerRegistration):
-                answer = action
-            else:
-                append = action
-        self._check_horizon(slot, actions)
-        begins_session = isinstance(event, ProducerRegistered) and event.session is None
-        if append is not None or begins_session:
-            decided = self._decided(replica.name, state, append, rows)
-            handled = replica.enter(Held(self._disks[replica.name], decided.to_bytes(), decided=decided))
-            if handled.released:
-                self._follow_up(replica, handled)
-        self._set_state(replica, state)
-        return answer
+    def _share(self, replica: Replica, pending: Pending) -> None:
+        """It waits for its release, with others."""
+        self._sharers[replica.name].join(pending, pending.size)
+        self._enter_next(replica)
 
-    def _decided(self, name: str, state: LaneState, action: Action | None, rows: pa.RecordBatch | None) -> Decided:
-        match action:
-            case AppendRows():
-                assert rows is not None
+    def _enter_next(self, replica: Replica) -> None:
+        """What was decided while the last entry was under way is the next, if there is anything to store."""
+        name = replica.name
+        group = self._sharers[name].begin()
+        if not group:
+            return
+        try:
+            if any(pending.stores for pending in group):
                 origin = self._slots[name].origin
-                whole = self._stamped(action, rows, origin)
-                punctual, late = whole, None
-                if action.late.any():
-                    punctual, late = (whole.filter(pa.array(which)) for which in (~action.late, action.late))
-                return Decided(
-                    state=state,
-                    rows=codec.encoded(punctual, origin),  # a row that is too large is refused now, not at its release
-                    late=() if late is None else codec.encoded(late, origin),
-                    promise_us=action.punctuation_us,
-                )
-            case AppendBoundary(punctuation_us=time_us) | AppendClose(punctuation_us=time_us):
-                return Decided(state=state, promise_us=time_us, late_promise_us=time_us)
-            case _:
-                return Decided(state=state)
+                decided = together(group, self._stored_schema, origin, self._origins.code(origin))
+                handled = replica.enter(Held(self._disks[name], decided.to_bytes(), decided=decided))
+            else:
+                handled = Handled()
+        except BaseException as error:
+            self._fail(name, error)
+            self._slots[name].decided = self._state_at(replica, replica.copy.held)
+            raise
+        replica.closed = group[-1].state.closed
+        self._sharers[name].stands_at(replica.copy.held)
+        self._follow_up(replica, handled)
+
+    def _answer_released(self, replica: Replica) -> None:
+        """Those whose group is released are answered, and the next group begins."""
+        answered = self._sharers[replica.name].released(replica.copy.released)
+        for pending in answered:
+            pending.ring()
+        if answered:
+            self._enter_next(replica)
+
+    def _fail(self, name: str, error: BaseException) -> None:
+        for pending in self._sharers[name].fail():
+            pending.fail(error)
+            pending.ring()
 
     def _wait_lead(self, name: str, event: Event) -> Replica:
         """The lane, when this entry point leads it, or has waited for it long enough.
@@ -330,28 +334,33 @@ class SharedEntryPoint(EntryPoint):
             )
 
     def _has_held_room(self) -> bool:
-        return sum([replica.held_bytes for replica in self._replicas.values()]) < limits.LANE_HELD_BYTES
+        held = sum([replica.held_bytes for replica in self._replicas.values()])
+        return held + sum([groups.gathered_size for groups in self._sharers.values()]) < limits.LANE_HELD_BYTES
 
-    def _wait_released(self, replica: Replica) -> None:
-        if replica.is_settled:
-            return
-        waiting = replica.wait_from_now()
+    def _wait_released(self, replica: Replica, pending: Pending) -> None:
+        """Those that were asked first may take a while; then all are asked. A group that has not begun asks nobody."""
+        if self._closed:
+            raise self._not_released(replica.name)
+        deadline = time.monotonic() + limits.RELEASE_WAIT_S
+        while (left_s := deadline - time.monotonic()) > 0:
+            if pending.wait(min(left_s, replica.patience_s)):
+                return
+            with self._lock:
+                if pending in self._sharers[replica.name].under_way:
+                    replica.ask_all()
+                    break
+        if not pending.wait(max(0.0, deadline - time.monotonic())):
+            if not pending.stores:
+                with self._lock:
+                    self._sharers[replica.name].leave(pending)
+            raise self._not_released(replica.name)
 
-        def is_over() -> bool:
-            return waiting.released is not None or self._stopping()
-
-        try:
-            if not self._changed.wait_for(is_over, replica.patience_s):
-                replica.ask_all()
-                self._changed.wait_for(is_over, limits.RELEASE_WAIT_S)
-        finally:
-            replica.wait_no_more(waiting)
-        if not waiting.released:
-            raise NodeUnreachable(
-                f"No majority of the entry points of {self.source.name!r} confirmed the entry. It may or may not "
-                f"be in lane {replica.name!r}.",
-                remedy="Send it again with the same number, here or to another entry point.",
-            )
+    def _not_released(self, name: str) -> NodeUnreachable:
+        return NodeUnreachable(
+            f"No majority of the entry points of {self.source.name!r} confirmed the entry. It may or may not "
+            f"be in lane {name!r}.",
+            remedy="Send it again with the same number, here or to another entry point.",
+        )
 
     # --- the clock -------------------------------------------------------------------------------------------------
 
@@ -371,10 +380,13 @@ class SharedEntryPoint(EntryPoint):
                 self._follow_up(replica, replica.show_news())
                 due_s = replica.look_after()
                 if replica.leads:
-                    if unheard or not replica.is_settled or self._held(slot) is not None:
-                        slot.state, _ = slot.lane.handle(slot.state, EntryPointStarted(now_us=now_us))
-                    if replica.is_settled and not stopped:
-                        self._decide(replica, ClockTicked(now_us=now_us), None)
+                    is_quiet = replica.is_settled and self._sharers[name].is_idle
+                    if unheard or not is_quiet or self._held(slot) is not None:
+                        slot.speaks_again(now_us)
+                    if is_quiet and not stopped:
+                        said = self._decide(name, ClockTicked(now_us=now_us), None)
+                        if said.stores:
+                            self._share(replica, said)
                     due_s = self._due_s(slot, now_us)
                 again_s = again_s if due_s is None else min(again_s, due_s)
         return max(again_s, limits.SOONEST_S)
@@ -414,31 +426,31 @@ class SharedEntryPoint(EntryPoint):
         return self._disks[replica.name].state_at(replica.copy, place)
 
     def _set_state(self, replica: Replica, state: LaneState) -> None:
-        self._slots[replica.name].state = state
+        slot = self._slots[replica.name]
+        slot.state = slot.decided = state
         replica.closed = state.closed
 
     def _follow_up(self, replica: Replica, handled: Handled[bytes]) -> None:
         """Who begins to lead goes on from the last entry; who follows shows what is released."""
         slot = self._slots[replica.name]
         if handled.won:
-            state = self._state_at(replica, replica.copy.held)
-            self._set_state(replica, slot.lane.handle(state, EntryPointStarted(now_us=self._clock()))[0])
+            slot.decided = self._state_at(replica, replica.copy.held)
+            slot.speaks_again(self._clock())
+            replica.closed = slot.decided.closed
             self._sharing.look(0.0)
         elif handled.lost:
             if self._gate is not None:
                 self._gate.forget(replica.name)
+            self._fail(replica.name, self._not_released(replica.name))
             self._set_state(replica, self._state_at(replica, replica.copy.released))
-        elif handled.released and not replica.leads:
+        if handled.released and replica.leads:
+            slot.state = self._disks[replica.name].shown
+        elif handled.released and not handled.lost:
             self._set_state(replica, self._disks[replica.name].shown)
+        self._answer_released(replica)
         self._changed.notify_all()
 
     # --- looking in ------------------------------------------------------------------------------------------------
-
-    def _count_released(self, decided: Decided) -> None:
-        for each in (*decided.rows, *decided.late):
-            self._rows += each.count
-            self._bytes += len(each.body)
-        self._late_rows += sum(each.count for each in decided.late)
 
     def statistics(self) -> SourceStatus:
         """With who leads each lane, in which term, and how much of it is held and released here."""

@@ -292,7 +292,7 @@ class Entering:
         if self._owning.leads(origin):
             if isinstance(said, say.Say) and self._holds_back(origin, said):
                 self._process.send(client, say.Held(origin=origin, following=said.first))
-            elif copy.held - copy.released < UNRELEASED and not self._is_full(origin):
+            elif copy.held - copy.released + self._owning.waiting(origin) < UNRELEASED and not self._is_full(origin):
                 self._owning.heard(client, said)
         elif not copy.learns and not isinstance(said, say.Say) and not replica.leader_lives():
             self._owning.ask_to_lead(client, said)

@@ -1,14 +1,17 @@
 """The lanes that an entry point numbers itself, for plain clients: ``core.Lane`` decides what enters while it leads.
 
 What it decides becomes an entry of the shared lane, with the state of the lane in it, so that whoever leads next goes
-on from the last entry: it knows every session that was answered, and how far each client has counted. A client is
-answered when all that the answer rests on is released.
+on from the last entry: it knows every session that was answered, and how far each client has counted. What is decided
+while a group waits for a majority is the next group, as at a node (``runtime/ingest/push_groups.py``), and a client is
+answered with its group.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final
 
 import numpy as np
 
@@ -41,6 +44,18 @@ CLOCK_US = 1_700_000_000 * SECOND
 Said = say.Hello | say.Say | say.CloseLane
 Reply = say.Welcome | say.Accepted
 
+GROUP: Final = 4
+"""Decisions of a group at most: some groups are full."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What becomes of something that a client said: its entry, if there is anything to store, and then the reply."""
+
+    client: str
+    reply: Reply
+    entry: say.Pushed | None
+
 
 class Owning:
     """``copy`` is what is held of a lane; ``lead`` asks for its lead, ``enter`` gives it its next entry."""
@@ -68,11 +83,14 @@ class Owning:
         """Of the lanes that are led here, with all that is held."""
         self._asked: dict[str, dict[str, Said]] = {}
         """Per lane, who waits for its lead, with what was said last."""
-        self._waiting: dict[str, list[tuple[int, str, Reply]]] = {}
-        """Replies, each with the place that must be released before."""
+        self._groups = {origin: self._protocol.groups(GROUP) for origin in self._lanes}
 
     def owns(self, origin: str) -> bool:
         return origin in self._lanes
+
+    def waiting(self, origin: str) -> int:
+        """How many wait for a group to begin."""
+        return len(self._groups[origin].gathered)
 
     def promised_us(self, origin: str) -> int:
         """What a lane that is led here promises, with all that is held."""
@@ -93,7 +111,7 @@ class Owning:
     def ends(self, origin: str) -> None:
         """Another one leads, or asks to: whoever waits here goes there."""
         self._states.pop(origin, None)
-        waiting = [client for _, client, _ in self._waiting.pop(origin, [])]
+        waiting = [decided.client for decided in self._groups[origin].fail()]
         for client in dict.fromkeys((*waiting, *self._asked.pop(origin, {}))):
             self._process.send(client, say.Refused(origin=origin))
 
@@ -117,10 +135,12 @@ class Owning:
             return
         append = next((action for action in actions if isinstance(action, AppendRows | AppendClose)), None)
         self._states[origin] = state
-        if append is not None or (isinstance(said, say.Hello) and said.session is None):
-            self._enter(origin, self._entry(client, said, state, append))
+        stores = append is not None or (isinstance(said, say.Hello) and said.session is None)
+        entry = self._entry(client, said, state, append) if stores else None
         self._count_repeated(said, append)
-        self._reply(client, origin, next(_reply(origin, action) for action in actions if _is_answer(action)))
+        reply = next(_reply(origin, action) for action in actions if _is_answer(action))
+        self._groups[origin].join(Decided(client, reply, entry), 1)
+        self._begin(origin)
 
     def _event(self, client: str, said: Said) -> Event:
         now_us = self._now_us()
@@ -173,20 +193,24 @@ class Owning:
 
     # --- answers ---------------------------------------------------------------------------------------------------
 
-    def _reply(self, client: str, origin: str, reply: Reply) -> None:
-        self._waiting.setdefault(origin, []).append((self._copy(origin).held, client, reply))
+    def _begin(self, origin: str) -> None:
+        """The next group, if none is under way: its entries come one after the other."""
+        group = list(self._groups[origin].begin())
+        if not group:
+            return
+        for decided in group:
+            if decided.entry is not None:
+                self._enter(origin, decided.entry)
+        self._groups[origin].stands_at(self._copy(origin).held)
         self.released(origin)
 
     def released(self, origin: str) -> None:
         """Replies to everything that rests on what is released, when that is durable."""
-        through = self._copy(origin).released
-        waiting = self._waiting.pop(origin, [])
-        for place, client, reply in waiting:
-            if place <= through:
-                self._process.when_durable(lambda client=client, reply=reply: self._process.send(client, reply))  # type: ignore[misc]
-        left = [each for each in waiting if each[0] > through]
-        if left:
-            self._waiting[origin] = left
+        answered = self._groups[origin].released(self._copy(origin).released)
+        for decided in answered:
+            self._process.when_durable(partial(self._process.send, decided.client, decided.reply))
+        if answered:
+            self._begin(origin)
 
     def _now_us(self) -> int:
         return CLOCK_US + self._process.world.now_us

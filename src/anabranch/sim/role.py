@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from anabranch.core.elections import Elections
 from anabranch.core.feed_lease import FeedLease
@@ -18,6 +18,7 @@ from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
 from anabranch.runtime.ingest.peer_line import PeerLine
+from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
 from anabranch.sim.tape import Tape
@@ -129,6 +130,7 @@ class Protocol:
     lane: type[SharedLane[say.Pushed]] = SharedLane
     elections: type[Elections] = Elections
     line: type[PeerLine[say.Pushed]] = PeerLine
+    groups: type[PushGroups[Any]] = PushGroups
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
     lease: type[FeedLease] = FeedLease

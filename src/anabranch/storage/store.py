@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from anabranch.errors import StateError, check
 from anabranch.storage import codec, format
@@ -30,6 +30,9 @@ from anabranch.storage.log import Log
 from anabranch.storage.pinned import Pinned
 from anabranch.storage.state import LogSpec, LogState, Mark, Published
 from anabranch.storage.transaction import BatchRecord, Transaction
+
+LOOK_BYTES: Final = WAL_BYTES // 8
+"""The size of the write-ahead log is looked at when it may have grown by so much."""
 
 
 class Store:
@@ -50,6 +53,8 @@ class Store:
         self._closed = False
         self._wal = format.wal_path(self.path)
         self._wal_bytes_allowed = WAL_BYTES
+        self._logged_bytes = 0
+        """What may have been added to the write-ahead log since its size was looked at."""
         self._stolen = False
         try:
             self._reload()
@@ -117,7 +122,7 @@ class Store:
                 yield transaction
                 states = transaction.finish()
                 self._writer.execute("COMMIT")
-                wal_bytes = self._wal_bytes()  # before others wake up: whoever calls the system lets them run first
+                wal_bytes = self._wal_bytes_after(transaction)
                 self._published.publish(states)
             except BaseException:
                 self._leftover += transaction.written
@@ -189,6 +194,15 @@ class Store:
         with told_apart(self.path), suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self._wal_bytes_allowed = self._wal_bytes() + WAL_BYTES
+
+    def _wal_bytes_after(self, transaction: Transaction) -> int:
+        """0 while it cannot have grown enough to matter. Looked at before others wake up: whoever calls the system lets
+        them run first."""
+        self._logged_bytes += transaction.logged_bytes
+        if self._logged_bytes < LOOK_BYTES:
+            return 0
+        self._logged_bytes = 0
+        return self._wal_bytes()
 
     def _wal_bytes(self) -> int:
         """0 where that cannot be told: what was committed has not failed for this."""

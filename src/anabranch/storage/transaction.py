@@ -36,6 +36,9 @@ from anabranch.storage.trimming import TRIM_SEGMENTS, last_doomed, slowest_in_th
 SEGMENT_OVERHEAD_BYTES: Final = 64
 """What a segment counts besides its contents, so that segments without rows reach the limit of a log, too."""
 
+STATEMENT_BYTES: Final = 64 << 10
+"""What a statement adds to the write-ahead log beside its values, roughly and at most: four pages."""
+
 LEDGER_BATCHES: Final = 100
 """Batches that the ledger remembers. Only the last one decides anything; the others are for people who look."""
 
@@ -102,6 +105,8 @@ class Transaction:
         """Files that are named by nothing unless this is committed."""
         self.doomed: Final[list[str]] = []
         """Files that are named by nothing once this is committed."""
+        self.logged_bytes = 0
+        """By how much the write-ahead log may have grown, roughly."""
         self._over = False
         self._failed = False
 
@@ -186,6 +191,7 @@ class Transaction:
         files = "SELECT file FROM segments WHERE log = ? AND seq <= ? AND file IS NOT NULL"
         self.doomed.extend(self._column(files, (before.number, mark.seq)))
         self._execute("DELETE FROM segments WHERE log = ? AND seq <= ?", (before.number, mark.seq))
+        self.logged_bytes += end_bytes - before.trimmed.bytes  # pages that become free
         self._execute(
             "UPDATE logs SET trimmed_seq = ?, trimmed_id = ?, trimmed_bytes = ?, trimmed_punctuations = ?, "
             "trimmed_tops = ? WHERE log = ?",
@@ -288,6 +294,7 @@ class Transaction:
 
     def put(self, key: str, value: bytes) -> None:
         self._execute("INSERT OR REPLACE INTO state (key, value) VALUES (?, ?)", (key, value))
+        self.logged_bytes += len(value)
 
     def remove(self, key: str) -> None:
         self._execute("DELETE FROM state WHERE key = ?", (key,))
@@ -354,6 +361,7 @@ class Transaction:
     def _execute(self, sql: str, parameters: Sequence[Any]) -> None:
         """A statement without an answer: it is over when this returns."""
         self._check_open()
+        self.logged_bytes += STATEMENT_BYTES
         try:
             self._connection.execute(sql, parameters)
         except BaseException:
@@ -427,6 +435,8 @@ class Transaction:
         if body is not None and body_bytes >= self._bodies.large_bytes:
             file = self._bodies.write(body)
             self.written.append(file)
+        else:
+            self.logged_bytes += body_bytes
         self._execute(
             "INSERT INTO segments (log, seq, rows, last_id, end_bytes, appended_us, punctuations, tops, file, "
             "file_bytes, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",

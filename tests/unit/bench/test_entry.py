@@ -7,13 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from anabranch.bench.entry import LARGE, MANY, ONE, SMALL, Answers, EntryBench, Key, Plan, compared, made
+from anabranch.bench.entry import LARGE, MANY, ONE, SMALL, Answers, EntryBench, Key, Plan, Round, compared, made
 from anabranch.bench.report import Report
 
 
 def answers(count: int, rows: int, took_s: float = 2.0) -> Answers:
     latencies = np.linspace(0.001, 0.002, count)
     return Answers(latencies_s=latencies, took_s=took_s, rows=rows, bytes=rows * 100)
+
+
+def turn(rows: int, *, plain: int, one: int, many: int) -> Round:
+    return Round(plain=answers(plain, rows), by={ONE: answers(one, rows), MANY: answers(many, rows)})
 
 
 def test_answers_are_counted_by_the_second() -> None:
@@ -25,20 +29,28 @@ def test_answers_are_counted_by_the_second() -> None:
 @pytest.mark.parametrize(("many", "large", "missed"), [(400, 50, 0), (399, 50, 1), (400, 49, 1)])
 def test_bounds(many: int, large: int, missed: int) -> None:
     """20 producers get four times the answers of one, and large pushes half the bytes of a plain append."""
-    found: dict[Key, Answers] = {
-        (1, SMALL, ONE): answers(100, SMALL),
-        (1, SMALL, MANY): answers(many, SMALL),
-        (1, LARGE, ONE): answers(large, LARGE),
-        (1, LARGE, MANY): answers(1, LARGE),
+    found: dict[Key, list[Round]] = {
+        (1, SMALL): [turn(SMALL, plain=500, one=100, many=many)],
+        (1, LARGE): [turn(LARGE, plain=100, one=large, many=1)],
     }
-    plain = {SMALL: answers(500, SMALL), LARGE: answers(100, LARGE)}
-    results = compared(found, plain)
+    results = compared(found)
     assert sum(not result.ok for result in results) == missed
     assert [result.name for result in results[:2]] == [
         "1 entry point, 1 row: 20 producers by one",
         "1 entry point, large pushes",
     ]
-    assert len(results) == 2 + 3 * len(found)
+    assert len(results) == 2 + 3 * 2 * len(found)
+
+
+def test_the_round_in_the_middle_decides_and_not_the_machine_of_one_moment() -> None:
+    """Two rounds on a machine that was four times as slow keep the ratio, and one that was disturbed is passed over."""
+    rounds = [
+        turn(SMALL, plain=500, one=100, many=400),
+        turn(SMALL, plain=100, one=25, many=100),
+        turn(SMALL, plain=500, one=100, many=110),
+    ]
+    bounded = compared({(1, SMALL): rounds})[0]
+    assert (bounded.ratio, bounded.ok) == (4, True)
 
 
 def test_a_push_has_so_many_rows_of_the_same_size() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from anabranch.errors import InvariantBroken, StateError, StreamNotFound
 from anabranch.storage import BatchRecord, Store, connect_sqlite
+from anabranch.storage.store import LOOK_BYTES
 from anabranch.storage.transaction import Transaction
 from tests.unit.storage.stories import NOW, append, observe, rows, spec, values_in
 
@@ -120,3 +122,25 @@ def test_several_logs_share_a_transaction(path: Path, store: Store) -> None:
     with pytest.raises(ZeroDivisionError):
         fail_between_two()
     assert {name: values_in(log) for name, log in store.logs.items()} == {"s": [1], "s.late": [2]}
+
+
+def test_the_size_of_the_write_ahead_log_is_looked_at_when_it_may_have_grown(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As often as it grows, and hardly for transactions that are small."""
+    looked: list[int] = []
+    wal_bytes = store._wal_bytes
+
+    def look() -> int:
+        looked.append(wal_bytes())
+        return looked[-1]
+
+    monkeypatch.setattr(store, "_wal_bytes", look)
+    for value in range(100):
+        append(store, [value])
+    assert len(looked) < 20
+    looked.clear()
+    for value in range(100):
+        append(store, [value], padding=900_000)
+    assert len(looked) > 10
+    assert all(abs(after - before) < 2 * LOOK_BYTES for before, after in pairwise(looked))

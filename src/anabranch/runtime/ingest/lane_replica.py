@@ -49,14 +49,6 @@ class Keeping:
     small_bytes: int = SMALL_BYTES
 
 
-@dataclass(slots=True, eq=False)
-class Waiting:
-    """Someone who waits for an entry to be released: True when it is, False when nobody knows."""
-
-    place: int
-    released: bool | None = None
-
-
 @dataclass(frozen=True, slots=True)
 class Handled(Generic[Sent]):
     """What came of an event: answers for whoever sent it, whether something was released, and whether the lead was won
@@ -97,7 +89,6 @@ class LaneReplica(Generic[Entry, Sent]):
         self._observe = observe
         self._leading: Leading | None = None
         self.leads = False
-        self._waiting: list[Waiting] = []
         self._news: lanes.StoreAsked[Sent] | None = None
         """What a leader said to be released, and is not released here yet."""
         self.copy: LaneCopy[Entry] = disk.load()
@@ -173,17 +164,6 @@ class LaneReplica(Generic[Entry, Sent]):
 
     def _standing(self) -> Standing:
         return Standing.of(self.copy, self._leading, closed=self.closed)
-
-    # --- waiting ---------------------------------------------------------------------------------------------------
-
-    def wait_from_now(self) -> Waiting:
-        """For the release of everything that is held now."""
-        waiting = Waiting(self.copy.held, released=True if self.is_settled else None)
-        self._waiting.append(waiting)
-        return waiting
-
-    def wait_no_more(self, waiting: Waiting) -> None:
-        self._waiting.remove(waiting)
 
     # --- messages --------------------------------------------------------------------------------------------------
 
@@ -325,8 +305,6 @@ class LaneReplica(Generic[Entry, Sent]):
                 self._note(after.released)
         leads = leading is not None and leading.elected
         self.copy, self._leading, self.leads = after, leading, leads
-        if self._waiting:
-            self._settle()
         if released and leads:
             self._tell_released(after)
         answers = self._told(actions, entered=isinstance(event, lanes.Entered))
@@ -347,14 +325,6 @@ class LaneReplica(Generic[Entry, Sent]):
             else:
                 self._tell(action.peer, limits.LATER_S if entered and self._may_wait(action.peer) else 0.0)
         return tuple(answers)
-
-    def _settle(self) -> None:
-        """Who waits hears what became of it."""
-        for waiting in self._waiting:
-            if waiting.released is None and not self.leads:
-                waiting.released = False  # what is at its place may be another's entry
-            elif waiting.released is None and waiting.place <= self.copy.released:
-                waiting.released = True
 
     # --- whom it asks first ----------------------------------------------------------------------------------------
 
