@@ -136,7 +136,7 @@ def test_a_node_that_ends_by_itself_is_told_and_the_others_go_on(
     assert f"a ended unexpectedly: it was killed by SIGKILL. Full log: {nodes.child('a').log}. Last lines:\n" in shown
     assert "running\n" in shown.partition("Last lines:")[2]
     assert nodes.child("b").state == "running"
-    with pytest.raises(ab.OperatorError, match="The node a is ended"):
+    with pytest.raises(ab.OperatorError, match="The node a was killed by SIGKILL"):
         nodes.wait_running(["a"])
 
 
