@@ -50,6 +50,8 @@ SHOWN_BY = {
 """What random faults hardly ever show: several things must happen within a second."""
 
 OF_OTHER_TOPOLOGIES = {
+    "an entry point that nobody has written down": 1,
+    "an entry point that begins when one peer has heard of it": 1,
     "a horizon that waits for the fastest fragment": 22,
     "a Union that keeps identities": 1,
 }
@@ -173,6 +175,9 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         standby=scenario.get("standby", False),
         fed=scenario.get("fed", False),
         shared=scenario.get("shared", False),
+        greets=scenario.get("greets", False),
+        refuses=scenario.get("refuses", False),
+        up_late=scenario.get("up late", False),
         topology=scenario.get("topology"),
         first=scenario.get("first", "join"),
         second=scenario.get("second", "aggregate"),
