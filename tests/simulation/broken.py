@@ -30,6 +30,8 @@ from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import UnionBox
+from anabranch.runtime.ingest.lane_letters import LaneLetters
+from anabranch.runtime.ingest.lane_replica import LaneReplica
 from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 from anabranch.sim.messages import Pushed
@@ -149,6 +151,13 @@ class Oblivious(Membership[Pushed]):
 
     def greeted(self, name: str, said: Met) -> Roll:
         return {name: said}
+
+
+class Tacit(LaneLetters[Pushed, Pushed]):
+    """Has nothing to say to a peer that answered before it began."""
+
+    def begin(self, replicas: Mapping[str, LaneReplica[Pushed, Pushed]]) -> None:
+        self.replicas.update(replicas)
 
 
 class Rushed(Beginning):
@@ -314,6 +323,7 @@ BROKEN = {
     "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),
     "boundaries passed on that show results": Protocol(passing=Blind),
     "an entry point that nobody has written down": Protocol(membership=Oblivious),
+    "a new life that the first peer does not hear of": Protocol(letters=Tacit),
     "an entry point that begins when one peer has heard of it": Protocol(membership=Hurried),
     "a feed that nobody takes over": Protocol(lease=Faithful),
     "a feed that two hosts fight for": Protocol(lease=Selfish),

@@ -39,6 +39,7 @@ NOTICED_BY = {
 
 SHOWN_BY = {
     "a fragment that is cut off as a whole": ("replica-without-a-like-is-not-cut-off.toml", "nobody has what it had"),
+    "a new life that the first peer does not hear of": ("first-peer-hears-of-a-new-life.toml", "still learns"),
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),

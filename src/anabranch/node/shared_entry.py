@@ -135,7 +135,7 @@ class SharedEntryPoint(EntryPoint):
             self._open_lanes()
 
     def _open_lanes(self) -> None:
-        self._replicas.update({name: self._open_lane(name) for name in self.source.lanes})
+        self._letters.begin({name: self._open_lane(name) for name in self.source.lanes})
         for replica in self._replicas.values():
             self._set_state(replica, self._state_at(replica, replica.copy.released))
 

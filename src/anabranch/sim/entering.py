@@ -116,7 +116,7 @@ class Entering:
             for source in sources
         }
         self._letters = {
-            source: LaneLetters[say.Pushed, say.Pushed](self._role.entry_peers[source], wake=self._wake, room=ROOM)
+            source: self._protocol.letters(self._role.entry_peers[source], wake=self._wake, room=ROOM)
             for source in sources
         }
         self._memberships = {source: self._member(source) for source in sources if self._role.greets}
@@ -155,9 +155,9 @@ class Entering:
 
     def _open_lanes(self, source: str) -> None:
         letters = self._letters[source]
-        for origin, entered in self._role.lanes.items():
-            if entered == source:
-                self._replicas[origin] = letters.replicas[origin] = self._open(origin, source, letters)
+        mine = [origin for origin, entered in self._role.lanes.items() if entered == source]
+        letters.begin({origin: self._open(origin, source, letters) for origin in mine})
+        self._replicas |= letters.replicas
 
     def _greeted_by(self, peer: str, source: str, roll: Roll) -> None:
         """A peer has written down what this entry point begins."""

@@ -115,6 +115,11 @@ class Node:
         """Whether it takes part in the lanes of all sources that enter here."""
         return all(map(self.takes_part, self.role.entry_peers))
 
+    def counts(self, source: str) -> bool:
+        """Whether it takes part in all lanes of the source, and has forgotten nothing of them."""
+        lanes = [copy for origin, copy in self.process.disk.lanes.items() if self.role.lanes[origin] == source]
+        return self.takes_part(source) and not any(copy.learns for copy in lanes)
+
     def takes_part(self, source: str) -> bool:
         alone = not self.role.entry_peers[source]
         return alone or not self.role.greets or source in self.process.disk.begun

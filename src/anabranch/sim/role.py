@@ -19,6 +19,7 @@ from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
+from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.sim import messages as say
@@ -140,6 +141,7 @@ class Protocol:
     elections: type[Elections] = Elections
     line: type[PeerLine[say.Pushed]] = PeerLine
     membership: type[Membership[say.Pushed]] = Membership
+    letters: type[LaneLetters[say.Pushed, say.Pushed]] = LaneLetters
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
     lease: type[FeedLease] = FeedLease

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from random import Random
 from typing import Final
 
@@ -27,6 +27,7 @@ from anabranch.sim.checkers.entrance import check_entrance
 from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
+from anabranch.sim.checkers.rejoining import Rejoining
 from anabranch.sim.checkers.steady import Steady
 from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
@@ -276,6 +277,7 @@ class _Run:
         self._producers: dict[str, Pusher | Closer] = {producer.name: producer for producer in self._make_producers()}
         self._probes: list[Probe] = []
         self._taking = Taking()
+        self._rejoining = Rejoining()
         self._known: tuple[int, Truth] | None = None
         plain = tuple(client.name for client in self._clients() if isinstance(client, PlainClient))
         drawn = random_troubles(self._world, topology, tuple(self._producers), plain, kinds)
@@ -385,6 +387,7 @@ class _Run:
         )
         self._probes.append(probe)
         self._look_who_waits()
+        self._look_who_learns()
         self._close_owned()
         self._world.after(PROBE_US, self._probe)
 
@@ -393,6 +396,16 @@ class _Run:
             if not isinstance(producer, Closer):
                 waits_since_us = producer.waits_since_us if self._may_be_taken(producer) else None
                 self._taking.look(self._world.now_us, producer.name, producer.origin, waits_since_us)
+
+    def _look_who_learns(self) -> None:
+        for source, entries in self._topology.entries.items():
+            nodes = [self._nodes[name] for name in entries]
+            there = all(node.process.awake and not node.process.starved for node in nodes) and all(
+                self._network.talk(one, other) for one, other in combinations(entries, 2)
+            )
+            for node in nodes:
+                waits = there and not node.counts(source)
+                self._rejoining.look(self._world.now_us, node.name, source, waits=waits)
 
     def _may_be_taken(self, producer: Pusher) -> bool:
         """Whether a majority of entry points lives and talks, to each other and to the producer, and has room.
