@@ -19,6 +19,7 @@ from anabranch.sim.world import SECOND
 from tests.simulation.broken import BROKEN
 
 SEEDS = range(50)
+TOPOLOGIES = range(24)
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {
     "vouching without floors": 3,
@@ -64,11 +65,28 @@ SCENARIOS = sorted(SCENARIO_DIRECTORY.glob("*.toml"))
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return [simulate(seed) for seed in SEEDS]
+    """With the classic topology, so that no other topology changes what these seeds show."""
+    return [simulate(seed, setting=Setting.classic(seed)) for seed in SEEDS]
 
 
 def test_every_seed_holds(reports: list[Report]) -> None:
     assert [(report.seed, report.broken) for report in reports if report.broken] == []
+
+
+def test_every_topology_holds() -> None:
+    """Any one, and what happens there is not nothing."""
+    reports = [simulate(seed) for seed in TOPOLOGIES]
+    assert [(report.seed, report.broken) for report in reports if report.broken] == []
+    settings = [Setting.drawn(seed) for seed in TOPOLOGIES]
+    assert {setting.third for setting in settings} == {None, *THIRDS}
+    assert {setting.two_ways for setting in settings} == {setting.up_late for setting in settings} == {False, True}
+    faults = sum((report.faults for report in reports), Counter[str]())
+    assert {fault for fault in Fault if not faults[str(fault)]} == set()
+    assert sum(report.rebuilds for report in reports) > 10
+    assert sum(report.rejoined for report in reports) > 30
+    assert sum(report.held_back for report in reports) > 50
+    assert sum(report.cuts for report in reports) > 5
+    assert sum(report.tuples for report in reports) > 100 * len(TOPOLOGIES)
 
 
 def test_the_runs_are_not_empty(reports: list[Report]) -> None:
@@ -83,8 +101,8 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
     assert sum(report.takeovers for report in reports) > 20
-    drawn = [Setting.drawn(seed) for seed in SEEDS]
-    assert {setting.third for setting in drawn} == {None, *THIRDS}
+    drawn = [Setting.classic(seed) for seed in SEEDS]
+    assert {setting.shared for setting in drawn} == {False, True}
     assert sum(setting.begins_late is not None for setting in drawn) > 10
     assert {setting.first for setting in drawn if setting.horizon_us is not None} == PAIRINGS.keys()
     assert {setting.first for setting in drawn} == PAIRINGS.keys()
