@@ -22,6 +22,7 @@ from anabranch.core.inlet import (
     TuplesArrived,
 )
 from anabranch.core.passing import Passing
+from anabranch.core.roll_call import Beginning, Met, Roll
 from anabranch.core.shared_lane import Action as LaneAction
 from anabranch.core.shared_lane import Event as LaneEvent
 from anabranch.core.shared_lane import LaneCopy, Leading, SharedLane, StoreAnswered, VoteAsked
@@ -30,6 +31,9 @@ from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
 from anabranch.reference.steps import UnionBox
+from anabranch.runtime.ingest.lane_letters import LaneLetters
+from anabranch.runtime.ingest.lane_replica import LaneReplica
+from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.sim.messages import Pushed
@@ -149,6 +153,37 @@ class Eager(PushGroups[Any]):
 
     def released(self, through: int) -> list[Any]:
         return self.end()
+
+
+class Oblivious(Membership[Pushed]):
+    """Agrees to what another one begins, and does not write it down."""
+
+    def greeted(self, name: str, said: Met) -> Roll:
+        return {name: said}
+
+
+class Tacit(LaneLetters[Pushed, Pushed]):
+    """Has nothing to say to a peer that answered before it began."""
+
+    def begin(self, replicas: Mapping[str, LaneReplica[Pushed, Pushed]]) -> None:
+        self.replicas.update(replicas)
+
+
+class Rushed(Beginning):
+    @property
+    def needed(self) -> int:
+        return 1
+
+    def answered(self, peer: str, met: Met) -> Rushed:
+        after = super().answered(peer, met)
+        return Rushed(name=after.name, token=after.token, peers=after.peers, life=after.life, agreed=after.agreed)
+
+
+class Hurried(Membership[Pushed]):
+    """Begins when one peer has written it down, which may be one that knew nothing of it."""
+
+    def new(self, name: str, token: str, peers: tuple[str, ...]) -> Beginning:
+        return Rushed(name=name, token=token, peers=peers)
 
 
 class Faithful(FeedLease):
@@ -297,6 +332,9 @@ BROKEN = {
     "boundaries passed on before rows that are shown": Protocol(passing=Hoarding),
     "boundaries passed on before rows that find a partner": Protocol(passing=Distracted),
     "boundaries passed on that show results": Protocol(passing=Blind),
+    "an entry point that nobody has written down": Protocol(membership=Oblivious),
+    "a new life that the first peer does not hear of": Protocol(letters=Tacit),
+    "an entry point that begins when one peer has heard of it": Protocol(membership=Hurried),
     "a feed that nobody takes over": Protocol(lease=Faithful),
     "a feed that two hosts fight for": Protocol(lease=Selfish),
     "a feed that is taken by one that slept": Protocol(lease=Drowsy),

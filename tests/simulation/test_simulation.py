@@ -23,6 +23,7 @@ from tests.simulation.broken import BROKEN
 FAULTY = (4, 5, 8, 9, 11, 12, 13, 14, 16, 18, 19, 20, 22, 24, 26, 27, 29, 32, 33, 35, 36, 39, 40, 41, 44, 46, 47, 48)
 """Of the first fifty seeds those that show most in their time: all that ``test_the_runs_are_not_empty`` asks for."""
 SEEDS: Sequence[int] = range(200) if is_long() else FAULTY
+TOPOLOGIES = range(24)
 AT_THE_ENTRANCE = (Fault.ENTRY_CRASH, Fault.ENTRY_PAUSE, Fault.PRODUCER_RESTART, Fault.SITE_DEAD)
 NOTICED_BY = {
     "vouching without floors": 3,
@@ -43,6 +44,7 @@ NOTICED_BY = {
 
 SHOWN_BY = {
     "a fragment that is cut off as a whole": ("replica-without-a-like-is-not-cut-off.toml", "nobody has what it had"),
+    "a new life that the first peer does not hear of": ("first-peer-hears-of-a-new-life.toml", "still learns"),
     "a vote without memory": ("forgetful-entry-point-votes.toml", "released"),
     "one that holds more and does not lead": ("who-holds-more-leads-first.toml", "has waited"),
     "a voter that asks to lead at once": ("voter-asks-to-lead-at-once.toml", "lost the lead"),
@@ -54,6 +56,8 @@ SHOWN_BY = {
 """What random faults hardly ever show: several things must happen within a second."""
 
 OF_OTHER_TOPOLOGIES = {
+    "an entry point that nobody has written down": 1,
+    "an entry point that begins when one peer has heard of it": 1,
     "a horizon that waits for the fastest fragment": 22,
     "a Union that keeps identities": 1,
 }
@@ -65,11 +69,28 @@ SCENARIOS = sorted(SCENARIO_DIRECTORY.glob("*.toml"))
 
 @pytest.fixture(scope="module")
 def reports() -> list[Report]:
-    return [simulate(seed) for seed in SEEDS]
+    """With the classic topology, so that no other topology changes what these seeds show."""
+    return [simulate(seed, setting=Setting.classic(seed)) for seed in SEEDS]
 
 
 def test_every_seed_holds(reports: list[Report]) -> None:
     assert [(report.seed, report.broken) for report in reports if report.broken] == []
+
+
+def test_every_topology_holds() -> None:
+    """Any one, and what happens there is not nothing."""
+    reports = [simulate(seed) for seed in TOPOLOGIES]
+    assert [(report.seed, report.broken) for report in reports if report.broken] == []
+    settings = [Setting.drawn(seed) for seed in TOPOLOGIES]
+    assert {setting.third for setting in settings} == {None, *THIRDS}
+    assert {setting.two_ways for setting in settings} == {setting.up_late for setting in settings} == {False, True}
+    faults = sum((report.faults for report in reports), Counter[str]())
+    assert {fault for fault in Fault if not faults[str(fault)]} == set()
+    assert sum(report.rebuilds for report in reports) > 10
+    assert sum(report.rejoined for report in reports) > 30
+    assert sum(report.held_back for report in reports) > 50
+    assert sum(report.cuts for report in reports) > 5
+    assert sum(report.tuples for report in reports) > 100 * len(TOPOLOGIES)
 
 
 def test_the_runs_are_not_empty(reports: list[Report]) -> None:
@@ -84,8 +105,8 @@ def test_the_runs_are_not_empty(reports: list[Report]) -> None:
     assert sum(report.repeated for report in reports) > 5
     assert sum(report.cuts for report in reports) > 20
     assert sum(report.takeovers for report in reports) > 20
-    drawn = [Setting.drawn(seed) for seed in SEEDS]
-    assert {setting.third for setting in drawn} == {None, *THIRDS}
+    drawn = [Setting.classic(seed) for seed in SEEDS]
+    assert {setting.shared for setting in drawn} == {False, True}
     assert sum(setting.begins_late is not None for setting in drawn) > 10
     assert {setting.first for setting in drawn if setting.horizon_us is not None} == PAIRINGS.keys()
     assert {setting.first for setting in drawn} == PAIRINGS.keys()
@@ -176,6 +197,9 @@ def play(path: Path, protocol: Protocol | None = None) -> Report:
         standby=scenario.get("standby", False),
         fed=scenario.get("fed", False),
         shared=scenario.get("shared", False),
+        greets=scenario.get("greets", False),
+        refuses=scenario.get("refuses", False),
+        up_late=scenario.get("up late", False),
         topology=scenario.get("topology"),
         first=scenario.get("first", "join"),
         second=scenario.get("second", "aggregate"),

@@ -37,7 +37,6 @@ from anabranch.model.names import late_stream
 from anabranch.model.node_state import NodeState
 from anabranch.model.techniques import Technique
 from anabranch.model.times import format_time
-from anabranch.node.beginning import refuse_shared
 from anabranch.node.dialer import Dialer
 from anabranch.node.disk_watch import DiskWatch
 from anabranch.node.entry import EntryPoint
@@ -45,6 +44,7 @@ from anabranch.node.feeding import Feeding
 from anabranch.node.housekeeper import NEVER, Due, Housekeeper
 from anabranch.node.inlets import Inlets
 from anabranch.node.journals import Journals
+from anabranch.node.kept_roll import refuse_shared
 from anabranch.node.open_calls import OpenCalls
 from anabranch.node.peers import Peers
 from anabranch.node.query_stages import QueryStages

@@ -88,6 +88,8 @@ class Peers:
                     "does not fit this node's query.",
                     remedy=_REMEDY,
                 )
+            if not entry.has_begun:
+                continue  # it is told again, and what is said of other sources need not wait
             heard = entry.heard(about.lane, about.message)
             answers += [AboutLane(source=about.source, lane=about.lane, message=answer) for answer in heard]
         return answers
@@ -174,11 +176,11 @@ class _LetterWriter:
     def _write_or_wait(self) -> float:
         """Returns the seconds until the next reminder, or until an absent peer is looked for again."""
         try:
-            begins = self._greet()
+            self._greet()
             letter = [AboutLane(*about) for about in self._line.write(time.monotonic())]
             answers = self._call.tell_lanes(self._name, letter) if letter else []
             said = [(answer.source, answer.lane, answer.message) for answer in answers]
-            again_s = self._line.answered(said, time.monotonic(), begins=begins)
+            again_s = self._line.answered(said, time.monotonic())
         except InvariantBroken:
             raise
         except AnabranchError as error:
@@ -189,13 +191,9 @@ class _LetterWriter:
         self._failure = None
         return again_s
 
-    def _greet(self) -> bool:
-        """Whether it had to: as long as an entry point has not begun, it says so again."""
-        begins = False
-        for source, entry in self._entries.items():
-            says = None if entry.has_begun else entry.greets(self._peer)
-            if says is not None:
-                begins = True
-                greeting = Greeting(source=source, form=entry.form, name=self._name, met=says)
-                entry.answered(self._peer, self._client.greet(greeting))
-        return begins
+    def _greet(self) -> None:
+        """As long as an entry point has not begun, it says so again."""
+        for source, met in self._line.greetings().items():
+            entry = self._entries[source]
+            greeting = Greeting(source=source, form=entry.form, name=self._name, met=met)
+            entry.answered(self._peer, self._client.greet(greeting))

@@ -34,19 +34,19 @@ from anabranch.core.lane_messages import (
 )
 from anabranch.core.lane_state import LaneState
 from anabranch.core.roll_call import Met, Roll
-from anabranch.core.shared_lane import LaneCopy, Message, SharedLane
+from anabranch.core.shared_lane import Message, SharedLane
 from anabranch.errors import NodeUnreachable, NotLeading, Overloaded
 from anabranch.model.names import OWNED_LANE, Origins, lane_origin
 from anabranch.model.punctuation import Punctuations
-from anabranch.node import kept_lane
-from anabranch.node.beginning import Beginnings
 from anabranch.node.entry import EntryPoint, Heard
-from anabranch.node.kept_lane import Copy, Held, KeptLane
+from anabranch.node.kept_lane import Held, KeptLane
+from anabranch.node.kept_roll import KeptRoll
 from anabranch.node.part_reports import PartReports
 from anabranch.node.pending import Pending, together
 from anabranch.query.boxes import Source
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
+from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.runtime.status import SharedLaneStatus, SourceStatus
 from anabranch.storage.store import Store
@@ -127,12 +127,14 @@ class SharedEntryPoint(EntryPoint):
         self._sharers: dict[str, PushGroups[Pending]] = {}
         """Of each lane, what is decided and not released."""
         self._closed = False
-        self._beginnings = Beginnings(source, store, name=sharing.name, token=sharing.token, peers=sharing.peers)
-        if self._beginnings.has_begun:
+        self._membership = Membership(
+            KeptRoll(source, store), name=sharing.name, token=sharing.token, peers=sharing.peers
+        )
+        if self._membership.has_begun:
             self._open_lanes()
 
     def _open_lanes(self) -> None:
-        self._replicas.update({name: self._open_lane(name) for name in self.source.lanes})
+        self._letters.begin({name: self._open_lane(name) for name in self.source.lanes})
         for replica in self._replicas.values():
             self._set_state(replica, self._state_at(replica, replica.copy.released))
 
@@ -173,33 +175,24 @@ class SharedEntryPoint(EntryPoint):
     @property
     def has_begun(self) -> bool:
         """Whether it takes part: once it does, it does for ever."""
-        return self._beginnings.has_begun
+        return self._membership.has_begun
 
     def greets(self, peer: str) -> Met | None:
         """What this entry point, if it has not begun, says to a peer."""
         with self._lock:
-            return self._beginnings.says(peer)
+            return self._membership.says(peer)
 
     def greeted(self, name: str, said: Met) -> Roll:
         """Another entry point told what it begins; the answer is durable."""
         with self._lock:
-            return self._beginnings.greeted(name, said)
+            return self._membership.greeted(name, said)
 
     def answered(self, peer: str, roll: Roll) -> None:
         """A peer has written down what this entry point begins."""
         with self._lock:
-            beginning = self._beginnings.answered(peer, roll)
-            if beginning is None:
-                return
-            name, life = self._sharing.name, beginning.life
-            copy: Copy = LaneCopy.lost(name, life) if beginning.lost_its_disk else LaneCopy(lives={name: life})
-            with self.store.transaction() as transaction:
-                for lane in self.source.lanes:
-                    kept_lane.save(transaction, lane, LaneCopy(), copy)
-                self._beginnings.begin(transaction)
-            self._open_lanes()
-            self._beginnings.begun()
-            self._changed.notify_all()
+            if self._membership.answered(peer, roll):
+                self._open_lanes()
+                self._changed.notify_all()
 
     # --- what clients ask for --------------------------------------------------------------------------------------
 
@@ -302,7 +295,7 @@ class SharedEntryPoint(EntryPoint):
         where = f"Lane {name!r} of source {self.source.name!r}"
         replica = self._replicas.get(name)
         if replica is None:
-            waits = ", ".join(self._beginnings.waits_for)
+            waits = ", ".join(self._membership.waits_for)
             return NotLeading(
                 f"{where} cannot be led here until the other entry points have been heard from: {waits}.",
                 remedy="Start them, or try again when they are up.",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+from anabranch.core.roll_call import Roll
 from anabranch.core.shared_lane import LaneCopy
 
 Sent = TypeVar("Sent")
@@ -84,4 +85,24 @@ class LaneDisk(Protocol[Entry, Sent_contra]):
 
     def base(self, entry: Entry) -> Entry:
         """What is left of an entry when nobody needs its rows any more."""
+        ...
+
+
+class RollDisk(Protocol[Entry]):
+    """What an entry point has written down of the entry points of one source, itself included."""
+
+    def roll(self) -> Roll:
+        """As it was written last."""
+        ...
+
+    def has_begun(self) -> bool:
+        """Whether it has ever taken part, from this disk."""
+        ...
+
+    def write_roll(self, roll: Roll) -> None:
+        """One transaction."""
+        ...
+
+    def begin(self, life: int, copy: LaneCopy[Entry]) -> None:
+        """One transaction: that it takes part from now on, in this life, and that it has this of each lane."""
         ...

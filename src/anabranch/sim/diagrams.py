@@ -48,8 +48,8 @@ SUMMINGS: Final[Mapping[str, Callable[[Stream], Stream]]] = {
 THIRDS: Final[Mapping[str, Callable[[Stream, Stream], Stream]]] = {
     "aggregate": lambda pairs, totals: totals.aggregate("count(*) AS m", by="k", window="8s", name=THIRD),
     "dedup": lambda pairs, totals: totals.dedup("k", horizon="1s", name=THIRD),
-    "rejoin": lambda pairs, totals: pairs.join(
-        totals.map("k AS k3", name=NARROW), on="k = k3", within="50ms", name=THIRD
+    "rejoin": lambda pairs, totals: pairs.latest(
+        totals.map("k AS k3", name=NARROW), on="k = k3", outer=True, name=THIRD
     ),
     "reunion": lambda pairs, totals: pairs.map("k", name=WIDE).union(totals.map("k", name=NARROW), name=THIRD),
 }

@@ -13,13 +13,15 @@ from typing import Final
 
 from anabranch import limits
 from anabranch.core import shared_lane as lanes
+from anabranch.core.roll_call import Met, Roll
 from anabranch.runtime.ingest.horizon_gate import HorizonGate
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
+from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.reader_reports import ReaderReports
 from anabranch.sim import messages as say
 from anabranch.sim.chore import Chore
-from anabranch.sim.lane_disk import Copy, SimulatedLane, is_same
+from anabranch.sim.lane_disk import Copy, SimulatedLane, SimulatedRoll, is_same
 from anabranch.sim.line import Line
 from anabranch.sim.owning import Owning, Said
 from anabranch.sim.process import Process
@@ -52,10 +54,19 @@ class _Clock:
 class _Source:
     """What a peer is told about the lanes of one source, and says."""
 
-    def __init__(self, letters: LaneLetters[say.Pushed, say.Pushed], entering: Entering) -> None:
+    def __init__(
+        self,
+        letters: LaneLetters[say.Pushed, say.Pushed],
+        membership: Membership[say.Pushed] | None,
+        entering: Entering,
+    ) -> None:
         self.letter = letters.letter
+        self._membership = membership
         self._letters = letters
         self._entering = entering
+
+    def greets(self, peer: str) -> Met | None:
+        return None if self._membership is None else self._membership.says(peer)
 
     def answered_by(self, peer: str, answers: Sequence[tuple[str, lanes.Message[say.Pushed]]]) -> bool:
         for origin, message in answers:
@@ -104,22 +115,55 @@ class Entering:
             source: HorizonGate(partial(self._reports.may_enter, source), partial(self._reports.slowest, source))
             for source in sources
         }
-        letters = {
-            source: LaneLetters[say.Pushed, say.Pushed](self._role.entry_peers[source], wake=self._wake, room=ROOM)
+        self._letters = {
+            source: self._protocol.letters(self._role.entry_peers[source], wake=self._wake, room=ROOM)
             for source in sources
         }
-        for origin, source in self._role.lanes.items():
-            letters[source].replicas[origin] = self._open(origin, source, letters[source])
-        self._replicas = {origin: letters[source].replicas[origin] for origin, source in self._role.lanes.items()}
-        correspondents = {source: _Source(letters[source], self) for source in sources}
+        self._memberships = {source: self._member(source) for source in sources if self._role.greets}
+        self._replicas = {}
+        for source in sources:
+            if self._has_begun(source):
+                self._open_lanes(source)
+        correspondents = {
+            source: _Source(self._letters[source], self._memberships.get(source), self) for source in sources
+        }
         peers = dict.fromkeys(peer for source in sources for peer in self._role.entry_peers[source])
         for peer in peers:
             shared = {source: correspondents[source] for source in sources if peer in self._role.entry_peers[source]}
-            self._lines[peer] = Line(self._process, self._protocol.line(peer, shared))
+            line = self._protocol.line(peer, shared)
+            self._lines[peer] = Line(self._process, line, partial(self._greeted_by, peer))
         for origin, source in self._role.lanes.items():
             if not self._role.entry_peers[source]:
                 self._lead_alone(origin)
-        if self._replicas:
+        if sources:
+            self._look.within(0.0)
+
+    # --- beginning -------------------------------------------------------------------------------------------------
+
+    def _member(self, source: str) -> Membership[say.Pushed]:
+        origins = [origin for origin, entered in self._role.lanes.items() if entered == source]
+        return self._protocol.membership(
+            SimulatedRoll(self._process, source, origins),
+            name=self._process.name,
+            token=self._process.disk.life,
+            peers=self._role.entry_peers[source],
+        )
+
+    def _has_begun(self, source: str) -> bool:
+        alone = not self._role.entry_peers[source]
+        return alone or not self._role.greets or self._memberships[source].has_begun
+
+    def _open_lanes(self, source: str) -> None:
+        letters = self._letters[source]
+        mine = [origin for origin, entered in self._role.lanes.items() if entered == source]
+        letters.begin({origin: self._open(origin, source, letters) for origin in mine})
+        self._replicas |= letters.replicas
+
+    def _greeted_by(self, peer: str, source: str, roll: Roll) -> None:
+        """A peer has written down what this entry point begins."""
+        if self._memberships[source].answered(peer, roll):
+            self._open_lanes(source)
+            self._process.when_durable(lambda: self._process.tell(f"takes part in {source}"))
             self._look.within(0.0)
 
     def _lead_alone(self, origin: str) -> None:
@@ -159,12 +203,14 @@ class Entering:
     def read(self, sender: str, letter: say.Letter) -> None:
         """From a peer, which waits for the answer."""
         self._lines[sender].try_again()
+        rolls = tuple((source, self._memberships[source].greeted(sender, met)) for source, met in letter.greetings)
         answers = [
             (source, origin, answer)
             for source, origin, message in letter.about
+            if self._has_begun(source)  # it is told again
             for answer in self.heard(origin, message)
         ]
-        answered = say.LetterAnswered(letter.number, tuple(answers))
+        answered = say.LetterAnswered(letter.number, tuple(answers), rolls)
         self._process.when_durable(lambda: self._process.send(sender, answered))
 
     def answered(self, sender: str, answer: say.LetterAnswered) -> None:
@@ -241,8 +287,8 @@ class Entering:
     # --- what clients ask for --------------------------------------------------------------------------------------
 
     def registered(self, producer: str, origin: str) -> None:
-        replica = self._replicas[origin]
-        if replica.copy.learns:
+        replica = self._replicas.get(origin)
+        if replica is None or replica.copy.learns:
             self._process.send(producer, say.Refused(origin=origin))
             return
         self._producers[origin] = producer
@@ -259,7 +305,10 @@ class Entering:
             self._say(producer, say.Registered(origin=origin, following=copy.held + 1))
 
     def pushed(self, producer: str, push: say.Push) -> None:
-        replica = self._replicas[push.origin]
+        replica = self._replicas.get(push.origin)
+        if replica is None:
+            self._process.send(producer, say.Refused(origin=push.origin))
+            return
         copy, leads = replica.copy, replica.leads and self._producers.get(push.origin) == producer
         if leads and self._waits_for_others(push, copy):
             self._process.send(producer, say.Held(origin=push.origin, following=copy.held + 1))
@@ -287,7 +336,10 @@ class Entering:
 
     def spoke(self, client: str, said: Said) -> None:
         """From a plain client, or from an operator."""
-        origin, replica = said.origin, self._replicas[said.origin]
+        origin, replica = said.origin, self._replicas.get(said.origin)
+        if replica is None:
+            self._process.send(client, say.Refused(origin=origin))
+            return
         copy = replica.copy
         if self._owning.leads(origin):
             if isinstance(said, say.Say) and self._holds_back(origin, said):

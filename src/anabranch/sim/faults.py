@@ -98,28 +98,32 @@ def random_troubles(
             one, other = random.sample(nodes, 2)
             at_us, for_us = random.randrange(BEGIN_US, END_US), random.randrange(100 * MS, 4 * SECOND)
             troubles.append(Trouble(fault=kind, at_us=at_us, for_us=for_us, node=one, other=other))
+    end_us: int | None = None
     for source, entries in topology.groups:
         for _ in range(max(1, topology.tolerated(source))):
-            troubles += _of_entry_points(world, entries, producers, kinds)
+            found, end_us = _of_entry_points(world, entries, producers, kinds, end_us)
+            troubles += found
     troubles += _of_plain_clients(world, topology.entry_points, plain, kinds)
     return sorted(troubles, key=lambda trouble: trouble.at_us)
 
 
 def _of_entry_points(
-    world: World, entries: tuple[str, ...], producers: tuple[str, ...], kinds: frozenset[Fault]
-) -> list[Trouble]:
+    world: World, entries: tuple[str, ...], producers: tuple[str, ...], kinds: frozenset[Fault], end_us: int | None
+) -> tuple[list[Trouble], int]:
     """One entry point at a time is in trouble: of three, two must be there; of five three, so this is drawn twice. A
     site that dies is one of them.
 
-    Some of the crashes cost the disk. Which ones is drawn apart, so that it changes nothing else of a run.
+    Who goes for ever goes last of all: the troubles of other entry points end with ``end_us``, too. Some of the crashes
+    cost the disk. Which ones is drawn apart, so that it changes nothing else of a run.
     """
     random = world.random
     disks = Random(f"the disks of entry points in {world.seed}")
     crashes = [kind for kind in (Fault.ENTRY_CRASH, Fault.ENTRY_DISK_LOSS) if kind in kinds]
     troubles: list[Trouble] = []
     for_ever = [kind for kind in (Fault.ENTRY_DEAD, Fault.PRODUCER_DEAD, Fault.SITE_DEAD) if kind in kinds]
-    last = random.choice(for_ever) if for_ever and random.random() < 0.5 else None
-    end_us = random.randrange(BEGIN_US, END_US) if last else END_US
+    last = random.choice(for_ever) if end_us is None and for_ever and random.random() < 0.5 else None
+    if end_us is None:
+        end_us = random.randrange(BEGIN_US, END_US) if last else END_US
     sleeps = (Fault.ENTRY_PAUSE, Fault.ENTRY_STARVED)
     passing = [*crashes[:1], *(kind for kind in sleeps if kind in kinds)]
     longest_us = random.choice((3 * SECOND, 9 * SECOND))
@@ -138,7 +142,7 @@ def _of_entry_points(
     if last is not None:
         node = random.choice(entries if last is Fault.ENTRY_DEAD else producers)
         troubles.append(Trouble(fault=last, at_us=end_us, for_us=0, node=node))
-    return troubles
+    return troubles, end_us
 
 
 def _of_plain_clients(

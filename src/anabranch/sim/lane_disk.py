@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from anabranch.core.roll_call import Roll
 from anabranch.core.shared_lane import LaneCopy
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
@@ -56,6 +57,30 @@ class SimulatedLane:
 
     def base(self, entry: say.Pushed) -> say.Pushed:
         return entry.without_rows()
+
+
+class SimulatedRoll:
+    """What a simulated entry point has written down of those of a source: the port of a ``Membership``."""
+
+    def __init__(self, process: Process, source: str, origins: Sequence[str]) -> None:
+        self._process = process
+        self._source = source
+        self._origins = origins
+
+    def roll(self) -> Roll:
+        return self._process.memory.rolls.get(self._source, {})
+
+    def has_begun(self) -> bool:
+        return self._source in self._process.memory.begun
+
+    def write_roll(self, roll: Roll) -> None:
+        disk = self._process.memory
+        self._process.transact(disk._replace(rolls={**disk.rolls, self._source: roll}), _nothing)
+
+    def begin(self, life: int, copy: Copy) -> None:
+        disk = self._process.memory
+        lanes = {**disk.lanes, **dict.fromkeys(self._origins, copy)}
+        self._process.transact(disk._replace(lanes=lanes, begun=disk.begun | {self._source}), _nothing)
 
 
 def is_same(mine: say.Pushed, its: say.Pushed) -> bool:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.core.lane_state import LaneState
 from anabranch.core.rebuild import Places
+from anabranch.core.roll_call import Met, Roll
 from anabranch.model.position import Position
 from anabranch.model.punctuation import Punctuations
 from anabranch.reference.tuples import Tuple
@@ -161,17 +162,19 @@ class CloseLane:
 
 class Letter(NamedTuple):
     """What one entry point says to another about lanes: of each, its source, its name and a message. Letters to one
-    are numbered."""
+    are numbered. Before it, the other is to write down what this one begins."""
 
     number: int
     about: tuple[tuple[str, str, Any], ...]
+    greetings: tuple[tuple[str, Met], ...] = ()
 
 
 class LetterAnswered(NamedTuple):
-    """What is answered to the letter of this number, durably."""
+    """What is answered to the letter of this number, durably; with what is written down where it greeted."""
 
     number: int
     about: tuple[tuple[str, str, Any], ...]
+    rolls: tuple[tuple[str, Roll], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -35,19 +35,24 @@ class _Link:
 class _End:
     receive: Receive
     lost: Lost
+    is_up: Callable[[], bool]
 
 
 class Network:
-    def __init__(self, world: World) -> None:
+    """With ``refuses``, who writes to a process that is not there notices it as soon as it would notice that one has
+    gone; else it is as if the machine were gone, and nothing comes back."""
+
+    def __init__(self, world: World, *, refuses: bool = False) -> None:
         self._world = world
+        self._refuses = refuses
         self._links: dict[tuple[str, str], _Link] = {}
         """By both ends, in either order."""
         self._ends: dict[str, _End] = {}
         self._due: dict[tuple[str, str], int] = {}
         """Per direction, when the last message on the way arrives."""
 
-    def attach(self, node: str, receive: Receive, lost: Lost) -> None:
-        self._ends[node] = _End(receive, lost)
+    def attach(self, node: str, receive: Receive, lost: Lost, is_up: Callable[[], bool] = lambda: True) -> None:
+        self._ends[node] = _End(receive, lost, is_up)
 
     def send(self, sender: str, receiver: str, message: Any) -> None:
         link = self._link(sender, receiver)
@@ -59,8 +64,11 @@ class Network:
         connection = link.connection
 
         def arrive() -> None:
-            if link.connection == connection and not link.cut:
-                self._ends[receiver].receive(sender, message)
+            if link.connection != connection or link.cut:
+                return
+            if self._refuses and not self._ends[receiver].is_up():
+                self._world.after(NOTICE_US, lambda: self._ends[sender].lost(receiver))
+            self._ends[receiver].receive(sender, message)
 
         self._world.after(due_us - now_us, arrive)
 

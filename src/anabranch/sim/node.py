@@ -48,7 +48,7 @@ class Node:
         self._working = Working(self.process, role, protocol)
         self._rebuilding = Rebuilding(self.process, role, protocol, on_begin=self._close, on_end=self._open)
         self.process.on_commit = self._serving.feed
-        network.attach(name, self._receive, self._lost)
+        network.attach(name, self._receive, self._lost, lambda: self.process.up)
 
     def start(self) -> None:
         if not self._protocol.keeps_inlets:
@@ -87,7 +87,9 @@ class Node:
         if lose_disk:
             life = self._rebuilding.new_life()
             lost: LaneCopy[say.Pushed] = LaneCopy.lost(self.name, self._rebuilding.births)
-            self.process.disk = empty_disk(life, self.role)._replace(lanes=dict.fromkeys(self.role.lanes, lost))
+            self.process.disk = empty_disk(life, self.role)
+            if not self.role.greets:
+                self.process.disk = self.process.disk._replace(lanes=dict.fromkeys(self.role.lanes, lost))
 
     # --- how it is -------------------------------------------------------------------------------------------------
 
@@ -105,7 +107,22 @@ class Node:
     @property
     def learns(self) -> bool:
         """Whether it is an entry point that lost its disk, and does not count for each of its lanes yet."""
-        return any(copy.learns for copy in self.process.disk.lanes.values())
+        waits = self._rebuilding.births > 1 and not self.has_begun
+        return waits or any(copy.learns for copy in self.process.disk.lanes.values())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it takes part in the lanes of all sources that enter here."""
+        return all(map(self.takes_part, self.role.entry_peers))
+
+    def counts(self, source: str) -> bool:
+        """Whether it takes part in all lanes of the source, and has forgotten nothing of them."""
+        lanes = [copy for origin, copy in self.process.disk.lanes.items() if self.role.lanes[origin] == source]
+        return self.takes_part(source) and not any(copy.learns for copy in lanes)
+
+    def takes_part(self, source: str) -> bool:
+        alone = not self.role.entry_peers[source]
+        return alone or not self.role.greets or source in self.process.disk.begun
 
     # --- what its parts do to each other ---------------------------------------------------------------------------
 

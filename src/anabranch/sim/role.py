@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from anabranch.core.elections import Elections
@@ -13,10 +14,13 @@ from anabranch.core.inlet import Inlet, InletState
 from anabranch.core.lane_state import LaneRules
 from anabranch.core.output import held_back_us
 from anabranch.core.passing import Passing
+from anabranch.core.roll_call import Roll
 from anabranch.core.shared_lane import LaneCopy, SharedLane
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
+from anabranch.runtime.ingest.lane_letters import LaneLetters
+from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.runtime.ingest.push_groups import PushGroups
 from anabranch.sim import messages as say
@@ -41,6 +45,10 @@ class Disk(NamedTuple):
     checkpoints: Mapping[str, Checkpoint]
     lanes: Mapping[str, LaneCopy[say.Pushed]]
     """At an entry point, by origin."""
+    rolls: Mapping[str, Roll] = MappingProxyType({})
+    """At an entry point, what it has written down of the others of a source, by source."""
+    begun: frozenset[str] = frozenset()
+    """The sources of which it takes part in the lanes."""
 
     def with_tape(self, tape: Tape) -> Disk:
         return self if self.tapes.get(tape.name) is tape else self._replace(tapes={**self.tapes, tape.name: tape})
@@ -74,6 +82,9 @@ class Role:
     """The other replicas of its fragment: it can be rebuilt from any of them."""
     entry_peers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Per source that enters here, its other entry points."""
+    greets: bool = False
+    """Whether its entry points find out from each other whether they are new. Else they have begun, and know it when
+    they have lost their disk."""
     clients: frozenset[str] = frozenset()
     limit: int = 150
     """Tuples that a log may hold before its slowest reader is cut off."""
@@ -131,6 +142,8 @@ class Protocol:
     elections: type[Elections] = Elections
     line: type[PeerLine[say.Pushed]] = PeerLine
     groups: type[PushGroups[Any]] = PushGroups
+    membership: type[Membership[say.Pushed]] = Membership
+    letters: type[LaneLetters[say.Pushed, say.Pushed]] = LaneLetters
     horizon: type[Horizon] = Horizon
     passing: type[Passing] = Passing
     lease: type[FeedLease] = FeedLease

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import combinations, product
 from random import Random
 from typing import Final
 
@@ -22,10 +22,12 @@ from anabranch.reference.tuples import Tuple
 from anabranch.sim import messages as say
 from anabranch.sim.checkers.agreement import Agreement
 from anabranch.sim.checkers.ahead import Ahead
+from anabranch.sim.checkers.beginnings import Beginnings
 from anabranch.sim.checkers.entrance import check_entrance
 from anabranch.sim.checkers.liveness import Probe, check_all_entered, check_complete, check_no_stall
 from anabranch.sim.checkers.memory import Memory
 from anabranch.sim.checkers.punctuation import check_punctuation
+from anabranch.sim.checkers.rejoining import Rejoining
 from anabranch.sim.checkers.steady import Steady
 from anabranch.sim.checkers.taking import Taking
 from anabranch.sim.checkers.transparency import check_transparency
@@ -60,6 +62,8 @@ LATE_US: Final = 15 * SECOND
 """How much later a lane begins than the others, if it begins late."""
 HORIZONS_US: Final = (None, 1_500 * MS, 3_000 * MS)
 """Of stream time: a lane that falls silent is overtaken by about 3 s."""
+UP_US: Final = 10 * SECOND
+"""How much later a host comes up, if hosts come up one after another."""
 BEGIN_US: Final = 1_700_000_000 * SECOND
 """Stream time at the beginning of a run."""
 LANE_LIMITS: Final = (3, 8)
@@ -94,6 +98,12 @@ class Setting:
     """A box behind both, where the topology is drawn."""
     two_ways: bool = False
     """Whether some tuples of ``left`` come to the first box by two ways."""
+    greets: bool = False
+    """Whether entry points find out from each other who is new, and who has lost its disk. Else they know it."""
+    refuses: bool = False
+    """Whether it is noticed that a process is not there; else it is as if its machine were gone."""
+    up_late: bool = False
+    """Whether hosts come up one after another."""
     topology: int | None = None
     """The seed from which it is drawn who runs what; None for the classic topology."""
 
@@ -108,6 +118,9 @@ class Setting:
             shared=False,
             third=Random(f"the third box of {seed}").choice((None, *THIRDS)),
             two_ways=Random(f"the ways to the first box of {seed}").choice((False, True)),
+            greets=True,
+            refuses=True,
+            up_late=Random(f"when hosts come up in {seed}").choice((False, True)),
             topology=seed,
         )
         return replace(any_other, horizon_us=None) if any_other.placed().reads_at_home else any_other
@@ -215,11 +228,14 @@ class _Run:
         self._world.tell("run", f"a {setting.first} and a {setting.second} behind it")
         for line in topology.told() if setting.topology is not None else ():
             self._world.tell("run", line)
-        roles = topology.roles(limit=limit, lane_limit=lane_limit, horizon_us=horizon_us, owned=self._owned)
+        roles = topology.roles(
+            limit=limit, lane_limit=lane_limit, horizon_us=horizon_us, owned=self._owned, greets=setting.greets
+        )
         origins = topology.plan.origins
         self._agreement = Agreement()
         watchers: list[Watcher] = [
             self._agreement,
+            Beginnings(topology.lanes),
             Trimming(),
             Memory(FULL * limit + ONE_BATCH, lane_limit, origins),
         ]
@@ -239,7 +255,7 @@ class _Run:
         self._steady = Steady()
         undisturbed = Undisturbed()
         self._observer = Observer(self._world, [*watchers, undisturbed], self._steady, undisturbed, ahead)
-        self._network = Network(self._world)
+        self._network = Network(self._world, refuses=setting.refuses)
         self._closes = horizon_us is not None
         """Whether a producer closes its lane in the end: else the others would wait for it at the horizon."""
         self._nodes = {
@@ -247,6 +263,7 @@ class _Run:
         }
         self._turns = Turns()
         self._begins_late = setting.begins_late
+        self._up_late = setting.up_late
         self._standby = setting.standby
         self._beside = setting.owned
         self._protocol = protocol
@@ -260,6 +277,7 @@ class _Run:
         self._producers: dict[str, Pusher | Closer] = {producer.name: producer for producer in self._make_producers()}
         self._probes: list[Probe] = []
         self._taking = Taking()
+        self._rejoining = Rejoining()
         self._known: tuple[int, Truth] | None = None
         plain = tuple(client.name for client in self._clients() if isinstance(client, PlainClient))
         drawn = random_troubles(self._world, topology, tuple(self._producers), plain, kinds)
@@ -295,8 +313,7 @@ class _Run:
         )
 
     def _go(self) -> None:
-        for node in self._nodes.values():
-            node.start()
+        self._come_up()
         for producer in self._producers.values():
             producer.start()
         for trouble in self._troubles:
@@ -308,6 +325,16 @@ class _Run:
                 self._close(producer.origin)
         while self._world.now_us < PATIENCE_US and not self._complete():
             self._world.run_until(self._world.now_us + SECOND)
+
+    def _come_up(self) -> None:
+        """All hosts at once, or one after another."""
+        random = Random(f"when hosts come up in {self._seed}")
+        late_us = {host: random.randrange(UP_US) for host in dict.fromkeys(self._hosts.values()) if host != (CLIENT,)}
+        for name, node in self._nodes.items():
+            if self._up_late and name != CLIENT:
+                self._world.after(late_us[self._hosts[name]], lambda node=node: self._start_again([node]))  # type: ignore[misc]
+            else:
+                node.start()
 
     def _truth(self) -> Truth:
         """Of what was released so far."""
@@ -360,6 +387,7 @@ class _Run:
         )
         self._probes.append(probe)
         self._look_who_waits()
+        self._look_who_learns()
         self._close_owned()
         self._world.after(PROBE_US, self._probe)
 
@@ -368,6 +396,16 @@ class _Run:
             if not isinstance(producer, Closer):
                 waits_since_us = producer.waits_since_us if self._may_be_taken(producer) else None
                 self._taking.look(self._world.now_us, producer.name, producer.origin, waits_since_us)
+
+    def _look_who_learns(self) -> None:
+        for source, entries in self._topology.entries.items():
+            nodes = [self._nodes[name] for name in entries]
+            there = all(node.process.awake and not node.process.starved for node in nodes) and all(
+                self._network.talk(one, other) for one, other in combinations(entries, 2)
+            )
+            for node in nodes:
+                waits = there and not node.counts(source)
+                self._rejoining.look(self._world.now_us, node.name, source, waits=waits)
 
     def _may_be_taken(self, producer: Pusher) -> bool:
         """Whether a majority of entry points lives and talks, to each other and to the producer, and has room.
@@ -394,7 +432,7 @@ class _Run:
 
     def _takes(self, node: Node, origin: str, source: str) -> bool:
         process = node.process
-        if not process.awake or process.starved or process.disk.lanes[origin].learns:
+        if not process.awake or process.starved or not node.takes_part(source) or process.disk.lanes[origin].learns:
             return False
         return not node.role.is_full(process.memory.tapes[source])
 
@@ -571,7 +609,7 @@ class _Run:
         """For ever, unless the host is needed: by a fragment, or because another entry point learns yet or is gone."""
         names = self._hosts[struck.name]
         host = [self._nodes[name] for name in names]
-        if not self._may_lose(host):
+        if not self._may_lose(host) or not self._all_have_begun(host):
             self._crash(host, for_us=2 * SECOND)
             return
         self._dead.add(names)
@@ -583,7 +621,7 @@ class _Run:
 
     def _start_again(self, host: Sequence[Node]) -> None:
         for node in host:
-            if not node.process.up:
+            if not node.process.up and self._hosts[node.name] not in self._dead:
                 node.start()
         for node in host:
             if node.name in self._topology.entry_points:
@@ -606,6 +644,16 @@ class _Run:
             if names.intersection(entries) and len(away) > self._topology.tolerated(source):
                 return False
         return not any(node.role.stages for node in host) or self._survives_without(names)
+
+    def _all_have_begun(self, host: Sequence[Node]) -> bool:
+        """Whether no entry point waits to hear of these, as the others of a source do until they take part."""
+        names = {node.name for node in host}
+        return all(
+            self._nodes[name].takes_part(source)
+            for source, entries in self._topology.entries.items()
+            for name in entries
+            if names.intersection(entries)
+        )
 
     def _survives_without(self, lost: Set[str]) -> bool:
         """Whether each fragment has a replica left that can go on, from one that can: no more is promised."""

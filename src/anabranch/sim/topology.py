@@ -9,7 +9,7 @@ the one for which scenarios were written; any other is drawn from the seed.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 from typing import Final
@@ -181,9 +181,12 @@ class Topology:
 
     # --- roles -----------------------------------------------------------------------------------------------------
 
-    def roles(self, *, limit: int, lane_limit: int, horizon_us: int | None, owned: Sequence[str]) -> dict[str, Role]:
-        """Who does what, with logs and lanes of these limits, and lanes that stay together."""
-        roles = {name: self._role(part, owned) for name, part in self.parts.items()}
+    def roles(
+        self, *, limit: int, lane_limit: int, horizon_us: int | None, owned: Sequence[str], greets: bool = False
+    ) -> dict[str, Role]:
+        """Who does what, with logs and lanes of these limits, and lanes that stay together; ``greets`` for entry points
+        that do not know each other yet."""
+        roles = {name: replace(self._role(part, owned), greets=greets) for name, part in self.parts.items()}
         outputs = {output.name: self._at(self.plan.copies[output.name], output.name) for output in self.diagram.outputs}
         roles[CLIENT] = Role(diagram=self.diagram, upstream=outputs)
         return {

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from anabranch import limits
+from anabranch.core.roll_call import Met
 from anabranch.core.shared_lane import PeerReachable
 from anabranch.runtime.ingest.peer_line import NEVER, PeerLine
 
@@ -13,12 +14,17 @@ WORD: Any = PeerReachable(peer="b")
 
 
 class Source:
-    """Has something to say of each lane in ``news``, and is owed an answer of each in ``owed``."""
+    """Has something to say of each lane in ``news``, and is owed an answer of each in ``owed``. ``says`` is what it
+    begins."""
 
-    def __init__(self, news: str = "", owed: str = "") -> None:
+    def __init__(self, news: str = "", owed: str = "", says: Met | None = None) -> None:
+        self.says = says
         self.news = news
         self.owed = owed
         self.heard: list[str] = []
+
+    def greets(self, peer: str) -> Met | None:
+        return self.says
 
     def letter(self, peer: str, *, reminder: bool) -> tuple[list[tuple[str, Any]], bool]:
         lanes = sorted({*self.news, *self.owed} if reminder else set(self.news))
@@ -84,6 +90,12 @@ def test_who_does_not_answer_is_away_and_is_looked_for_ever_less_often() -> None
 
 
 def test_one_that_begins_is_written_to_again() -> None:
-    line = PeerLine[Any]("b", {"left": Source()})
+    source = Source(says=Met(1, "token"))
+    line = PeerLine[Any]("b", {"left": source, "right": Source()})
+    assert line.greetings() == {"left": Met(1, "token")}
     line.write(3.0)
-    assert line.answered([], 3.0, begins=True) == limits.HEARTBEAT_S
+    assert line.answered([], 3.0) == limits.HEARTBEAT_S
+    source.says = None
+    assert line.greetings() == {}
+    line.write(3.1)
+    assert line.answered([], 3.1) == NEVER

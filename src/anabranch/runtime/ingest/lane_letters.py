@@ -6,7 +6,7 @@ with all that there is then. A letter ends when it is full; the rest goes with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Generic
 
 from anabranch.core import shared_lane as lanes
@@ -24,6 +24,13 @@ class LaneLetters(Generic[Entry, Sent]):
         """Per peer, the lanes of which it is to be told."""
         self._wake = wake
         self._room = room
+
+    def begin(self, replicas: Mapping[str, LaneReplica[Entry, Sent]]) -> None:
+        """The lanes are there. Every peer is written to: one that had answered before there were any is told nothing
+        otherwise, and must hear of the life that begins."""
+        self.replicas.update(replicas)
+        for peer in self._due:
+            self._wake(peer, 0.0)
 
     def tell(self, lane: str, peer: str, within_s: float) -> None:
         """There is something to say of this lane."""

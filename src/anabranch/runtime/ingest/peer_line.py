@@ -17,6 +17,7 @@ from typing import Final, Generic, Protocol
 from anabranch import limits
 from anabranch.core import shared_lane as lanes
 from anabranch.core.backoff import Backoff
+from anabranch.core.roll_call import Met
 from anabranch.runtime.ports import Sent
 
 NEVER: Final = math.inf
@@ -29,6 +30,10 @@ About = tuple[str, str, lanes.Message[Sent]]
 
 class Correspondent(Protocol[Sent]):
     """A source that is shared with the peer."""
+
+    def greets(self, peer: str) -> Met | None:
+        """What it begins, if the peer has not written that down; None for one that has begun."""
+        ...
 
     def letter(self, peer: str, *, reminder: bool) -> tuple[list[tuple[str, lanes.Message[Sent]]], bool]:
         """What the peer is to be told now, lane by lane, and whether it is reminded of all that it is owed."""
@@ -48,11 +53,20 @@ class PeerLine(Generic[Sent]):
         self._reminded_s = -math.inf
         """When a letter last reminded the peer of all that it is owed."""
         self._backoff = _BACKOFF
+        self._begins = False
+        """Whether the last letter came with a greeting."""
 
     @property
     def is_away(self) -> bool:
         """Whether the last letter was not answered. One that is away hears the news when it is back."""
         return self._backoff.failures > 0
+
+    def greetings(self) -> dict[str, Met]:
+        """What is to be written down by the peer before the next letter, by source."""
+        found = {name: source.greets(self.peer) for name, source in self._sources.items()}
+        greetings = {name: met for name, met in found.items() if met is not None}
+        self._begins = bool(greetings)
+        return greetings
 
     def write(self, now_s: float) -> list[About[Sent]]:
         """The next letter; empty where there is nothing to say. ``answered`` or ``failed`` must follow."""
@@ -67,10 +81,10 @@ class PeerLine(Generic[Sent]):
             self._reminded_s = now_s
         return letter
 
-    def answered(self, answers: Sequence[About[Sent]], now_s: float, *, begins: bool = False) -> float:
-        """Returns the seconds until the next reminder: there is one while anything is owed, or one that ``begins`` has
-        to say so again."""
-        owes = begins
+    def answered(self, answers: Sequence[About[Sent]], now_s: float) -> float:
+        """Returns the seconds until the next reminder: there is one while anything is owed, or where one that begins
+        has to say so again."""
+        owes = self._begins
         for name, source in self._sources.items():
             said = [(lane, message) for about, lane, message in answers if about == name]
             owes = source.answered_by(self.peer, said) or owes
