@@ -149,10 +149,11 @@ class FeedCopy(PlainClient):
                 super()._receive(sender, message)
 
     def _welcomed(self, welcome: say.Welcome) -> None:
-        is_new = self._session is None
+        is_new, was_registered = self._session is None, self._registered
         super()._welcomed(welcome)
-        if is_new:
+        if not was_registered:  # until then it says that it cannot get rows in
             self._welcomed_us = self._world.now_us
+        if is_new:
             self.accepted, self._next = welcome.following - 1, welcome.following
 
     def _send(self, message: Any) -> None:
