@@ -36,7 +36,7 @@ DEPLOYED = tuple(f"tests/integration/test_{part}.py" for part in ("deploy", "sha
 
 TOGETHER = tuple(f"tests/{part}" for part in ("contract", "fuzz", "property", "simulation"))
 
-FIRST_HALF, SECOND_HALF = (f"--ignore-glob=*/integration/test_[{letters}]*" for letters in ("n-z", "a-m"))
+FIRST_HALF, SECOND_HALF = (f"--ignore-glob=*/integration/test_[{letters}]*" for letters in ("o-z", "a-n"))
 
 GROUPS = {
     "with nodes as processes": ("tests/integration", "-m", "processes", *_without(DEPLOYED)),

@@ -116,7 +116,9 @@ def values(random: Random) -> Iterator[list[float | None]]:
     yield [None, None]
 
 
-@pytest.mark.parametrize("scale", [SUM_SCALE, 0, 13, LARGEST_SUM_SCALE])
+@pytest.mark.parametrize(
+    "scale", [SUM_SCALE, *(pytest.param(scale, marks=pytest.mark.long) for scale in (0, 13)), LARGEST_SUM_SCALE]
+)
 def test_spark_adds_exactly_as_the_reference_does(session: SparkSession, scale: int) -> None:
     random = Random(scale)
     groups = [(g, x) for g, group in enumerate(values(random)) for x in group]

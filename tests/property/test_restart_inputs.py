@@ -25,7 +25,7 @@ from tests.property.test_restarts import DIAGRAMS, EPOCHS
 from tests.property.test_restarts import SEEDS as ON_SPARK
 from tests.recording import Push, RecordedStream, Recording
 
-SEEDS = range(1, 1 + tries(4, long=16))
+SEEDS = range(1, 1 + tries(4, long=8))
 DIAGRAM = every_box(long=True)
 ORDERED = [box for box in boxes_with_outputs(DIAGRAM) if isinstance(box, Stateful)]
 

@@ -121,7 +121,7 @@ def lookups(draw: st.DrawFn) -> Statement:
 STATEMENTS = st.one_of(selections(), windows(), joins(), of_windows(), lookups())
 
 
-@settings(max_examples=tries(50, long=500))
+@settings(max_examples=tries(50, long=150))
 @given(STATEMENTS, ROWS, ROWS)
 def test_a_statement_gives_what_duckdb_gives(statement: Statement, pings: list[Any], loads: list[Any]) -> None:
     ping = [{"host": host, "rtt": rtt, "at": at * SECOND} for host, rtt, at in pings]

@@ -58,6 +58,7 @@ def test_a_push_has_so_many_rows_of_the_same_size() -> None:
     assert set(map(len, made(3).column("text").to_pylist())) == {80}
 
 
+@pytest.mark.long
 def test_all_push_to_one_and_to_three_entry_points(tmp_path: Path) -> None:
     report = Report(command="anabranch bench entry", baseline="plain append")
     EntryBench(Plan(seconds=0.1, push_rows=(100,)), tmp_path, lambda _: None, lambda: None).run(report)

@@ -357,7 +357,7 @@ def run(
 
 @pytest.mark.parametrize("names", ["abc", "abcde", "ab"])
 def test_no_two_ever_disagree(names: str) -> None:
-    released = sum(len(run(seed, names=names).agreed) for seed in range(tries(50, long=500)))
+    released = sum(len(run(seed, names=names).agreed) for seed in range(tries(50, long=150)))
     assert released > 1_000
 
 
@@ -567,7 +567,7 @@ def test_entries_of_two_leaders_do_not_mix() -> None:
 
 @pytest.mark.parametrize("names", ["abc", "abcde", "ab"])
 def test_nobody_misses_what_all_have_released(names: str) -> None:
-    groups = [run(seed, names=names, chances=(*CHANCES, "trim", "trim")) for seed in range(tries(50, long=500))]
+    groups = [run(seed, names=names, chances=(*CHANCES, "trim", "trim")) for seed in range(tries(50, long=150))]
     assert sum(copy.trimmed for group in groups for copy in group.copies.values()) > 1_000
     assert not any(group.holes for group in groups)
 
@@ -588,7 +588,7 @@ def test_what_is_stored_everywhere_is_not_forgotten_yet() -> None:
 @pytest.mark.parametrize("names", ["abc", "abcde"])
 def test_who_lacks_what_was_forgotten_goes_on_behind_a_hole_and_agrees(names: str) -> None:
     chances = (*CHANCES, "forget", "forget", "lose", "lose")
-    groups = [run(seed, names=names, chances=chances) for seed in range(tries(50, long=500))]
+    groups = [run(seed, names=names, chances=chances) for seed in range(tries(50, long=150))]
     assert sum(len(group.agreed) for group in groups) > 500
     assert sum(group.holes for group in groups) > 20
 
@@ -616,7 +616,7 @@ WITH_LOST_DISKS = (*CHANCES, "lead", "lead", "remind", "remind", "teach", "teach
 
 @pytest.mark.parametrize("names", ["abc", "abcde", "abcd"])
 def test_lost_disks_bring_no_disagreement(names: str) -> None:
-    groups = [run(seed, names=names, chances=WITH_LOST_DISKS) for seed in range(tries(100, long=500))]
+    groups = [run(seed, names=names, chances=WITH_LOST_DISKS) for seed in range(tries(100, long=150))]
     assert sum(len(group.agreed) for group in groups) > 1_000
     assert sum(group.lives for group in groups) > 300
 
@@ -624,7 +624,7 @@ def test_lost_disks_bring_no_disagreement(names: str) -> None:
 @pytest.mark.parametrize("names", ["abc", "abcde"])
 def test_lost_disks_bring_no_disagreement_when_much_is_forgotten(names: str) -> None:
     chances = (*WITH_LOST_DISKS, "trim", "forget")
-    groups = [run(seed, names=names, chances=chances) for seed in range(tries(50, long=500))]
+    groups = [run(seed, names=names, chances=chances) for seed in range(tries(50, long=150))]
     assert sum(len(group.agreed) for group in groups) > 500
     assert sum(group.holes for group in groups) > 50
 
