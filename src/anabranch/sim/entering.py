@@ -18,7 +18,7 @@ from anabranch.runtime.ingest.horizon_gate import HorizonGate
 from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.lane_replica import Handled, Keeping, LaneReplica
 from anabranch.runtime.ingest.membership import Membership
-from anabranch.runtime.reader_reports import ReaderReports
+from anabranch.runtime.part_reports import PartReports
 from anabranch.sim import messages as say
 from anabranch.sim.chore import Chore
 from anabranch.sim.lane_disk import Copy, SimulatedLane, SimulatedRoll, is_same
@@ -83,7 +83,7 @@ class Entering:
         process: Process,
         role: Role,
         protocol: Protocol,
-        reports: ReaderReports,
+        reports: PartReports,
         *,
         on_hole: Callable[[str], None],
     ) -> None:
@@ -112,7 +112,7 @@ class Entering:
         self._lines = {}
         sources = sorted(set(self._role.lanes.values()))
         self._gates = {
-            source: HorizonGate(partial(self._reports.may_enter, source), partial(self._reports.slowest, source))
+            source: HorizonGate(partial(self._reports.may_enter, source), partial(self._reports.waits_for, source))
             for source in sources
         }
         self._letters = {
@@ -358,8 +358,11 @@ class Entering:
         return not self._may_enter(origin, self._owning.promised_us(origin), latest_us)
 
     def _may_enter(self, origin: str, promised_us: int, latest_us: int) -> bool:
-        gate = self._gates[self._role.lanes[origin]]
+        source = self._role.lanes[origin]
+        gate = self._gates[source]
         waited = gate.waits(origin)
+        if source in self._role.read_at_home:
+            self._process.observer.told(self._process.name, self._process.name, self._reports.slowest())
         enters = gate.lets_in(origin, promised_us, latest_us, self._process.world.now_us)
         if not enters and not waited:
             self._process.tell(f"holds {origin} back")

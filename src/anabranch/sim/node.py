@@ -12,7 +12,7 @@ from typing import Any, Final
 from anabranch.core import inlet as inlets
 from anabranch.core import rebuild
 from anabranch.core.shared_lane import LaneCopy
-from anabranch.runtime.reader_reports import ReaderReports
+from anabranch.model.punctuation import Punctuations
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
 from anabranch.sim.entering import Entering
@@ -41,7 +41,7 @@ class Node:
         self.neighbours: Sequence[Node] = ()
         """What else runs on its host."""
         self._protocol = protocol
-        self._reports = ReaderReports(role.horizons(protocol.horizon))
+        self._reports = role.reports(name, protocol, self._promised)
         self._reading = Reading(self.process, role, protocol, self._reports, news=self._wake, rebuild=self._rebuild)
         self._serving = Serving(self.process, role, protocol)
         self._entering = Entering(self.process, role, protocol, self._reports, on_hole=self._serving.end)
@@ -169,6 +169,11 @@ class Node:
             self._reading.lost(peer)
             self._serving.lost(peer)
             self._entering.lost(peer)
+
+    def _promised(self, stream: str) -> Punctuations:
+        disk = self.process.disk
+        inlet = disk.inlets.get(stream)
+        return disk.tapes[stream].promises if inlet is None else inlet.punctuations
 
     def _told(self, reader: str, said: say.Acknowledgement) -> None:
         self._reports.told(reader, said.slowest)

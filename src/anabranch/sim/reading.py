@@ -8,10 +8,10 @@ from typing import Final
 import numpy as np
 
 from anabranch.core import inlet as inlets
-from anabranch.core.horizon import UNKNOWN, Slowest, slowest_of
+from anabranch.core.horizon import UNKNOWN, Slowest
 from anabranch.core.identities import NO_TUPLES, Header
 from anabranch.reference.tuples import Tuple
-from anabranch.runtime.reader_reports import ReaderReports
+from anabranch.runtime.part_reports import PartReports
 from anabranch.sim import messages as say
 from anabranch.sim.process import Process
 from anabranch.sim.role import Disk, Protocol, Role
@@ -29,7 +29,7 @@ class Reading:
         process: Process,
         role: Role,
         protocol: Protocol,
-        reports: ReaderReports,
+        reports: PartReports,
         *,
         news: Callable[[str], None],
         rebuild: Callable[[str], None],
@@ -104,11 +104,7 @@ class Reading:
             )
 
     def _slowest(self) -> Slowest:
-        if self._role.horizon_us is None:
-            return UNKNOWN
-        inlets_now = self._process.disk.inlets
-        own = ((self._role.origins[stream], inlet.punctuations) for stream, inlet in inlets_now.items())
-        return slowest_of(own, self._reports.to_pass_on() if self._protocol.passes_slowest else ())
+        return UNKNOWN if self._role.horizon_us is None else self._reports.slowest()
 
     def _ask(self, stream: str, copy: str) -> None:
         inlet = self._process.disk.inlets[stream]

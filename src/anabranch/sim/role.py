@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -16,6 +16,7 @@ from anabranch.core.output import held_back_us
 from anabranch.core.passing import Passing
 from anabranch.core.roll_call import Roll
 from anabranch.core.shared_lane import LaneCopy, SharedLane
+from anabranch.model.punctuation import Punctuations
 from anabranch.query.boxes import Diagram
 from anabranch.query.graph import Stage
 from anabranch.reference.stage import StageReference
@@ -23,6 +24,7 @@ from anabranch.runtime.ingest.lane_letters import LaneLetters
 from anabranch.runtime.ingest.membership import Membership
 from anabranch.runtime.ingest.peer_line import PeerLine
 from anabranch.runtime.ingest.push_groups import PushGroups
+from anabranch.runtime.part_reports import PartReports
 from anabranch.sim import messages as say
 from anabranch.sim.engine import Checkpoint
 from anabranch.sim.tape import Tape
@@ -117,12 +119,25 @@ class Role:
                     alike.setdefault(self.fragment_of.get(reader, ""), []).append(reader)
         return {stream: tuple(map(tuple, alike.values())) for stream, alike in found.items()}
 
-    def horizons(self, rule: type[Horizon]) -> Mapping[str, Horizon]:
-        """Per stream that fragments read, how far a lane may run ahead of what they report; none where none is set."""
-        if self.horizon_us is None:
-            return {}
-        held_us = held_back_us(self.diagram)
-        return {stream: rule(self.horizon_us, fragments, held_us) for stream, fragments in self.fragments.items()}
+    @property
+    def read_at_home(self) -> frozenset[str]:
+        """The sources that enter here and are read by a stage here."""
+        return frozenset(self.lanes.values()) & {stream for stage in self.stages for stream in stage.inputs}
+
+    def reports(self, name: str, protocol: Protocol, promised: Callable[[str], Punctuations]) -> PartReports:
+        """Of this part, as ``name``; ``promised`` is what a stream promises that comes into it."""
+        comes_in = (*self.upstream, *sorted(self.read_at_home))
+        sources = sorted(set(self.lanes.values()))
+        return PartReports(
+            name,
+            inputs={stream: self.origins[stream] for stream in comes_in},
+            promised=promised,
+            readers=self.fragments if self.horizon_us is not None else {},
+            horizons_us=dict.fromkeys(sources, self.horizon_us) if self.horizon_us is not None else {},
+            held_back_us=held_back_us(self.diagram),
+            rule=protocol.horizon,
+            passes_on=protocol.passes_slowest,
+        )
 
     @property
     def stage_readers(self) -> list[str]:

@@ -42,7 +42,7 @@ from anabranch.sim.node import Node
 from anabranch.sim.observer import Broken, Observer, Watcher
 from anabranch.sim.plain_client import Closer, PlainClient
 from anabranch.sim.producer import Producer
-from anabranch.sim.role import FULL, Protocol
+from anabranch.sim.role import FULL, Protocol, Role
 from anabranch.sim.topology import CLIENT, Topology
 from anabranch.sim.truth import Truth
 from anabranch.sim.world import MS, SECOND, World
@@ -113,7 +113,7 @@ class Setting:
         classic = cls.classic(seed)
         if Random(f"whose topology {seed} has").randrange(4) == 0:
             return classic
-        any_other = replace(
+        return replace(
             classic,
             shared=False,
             third=Random(f"the third box of {seed}").choice((None, *THIRDS)),
@@ -123,7 +123,6 @@ class Setting:
             up_late=Random(f"when hosts come up in {seed}").choice((False, True)),
             topology=seed,
         )
-        return replace(any_other, horizon_us=None) if any_other.placed().reads_at_home else any_other
 
     @classmethod
     def classic(cls, seed: int) -> Setting:
@@ -246,7 +245,7 @@ class _Run:
                 self._agreement,
                 topology.lanes,
                 {source: topology.behind(source) for source in topology.entries},
-                {name: roles[name].fragments for name in topology.entry_points},
+                {name: _readers(name, roles[name]) for name in topology.entry_points},
                 origins,
                 horizon_us=horizon_us,
                 held_back_us=held_back_us(self._diagram),
@@ -683,6 +682,15 @@ class _Run:
 
 def _operator(origin: str) -> str:
     return f"operator of {origin}"
+
+
+def _readers(name: str, role: Role) -> dict[str, tuple[tuple[str, ...], ...]]:
+    """The fragments that read a source at this entry point, be it one of them itself."""
+    outside = role.fragments
+    return {
+        source: (*outside.get(source, ()), *([(name,)] if source in role.read_at_home else []))
+        for source in set(role.lanes.values())
+    }
 
 
 def _reads_from(node: Node, there: Set[str]) -> bool:

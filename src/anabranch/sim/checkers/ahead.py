@@ -86,9 +86,11 @@ class Ahead:
 
     def stored(self, node: str, disk: Disk) -> None:
         fragment = self._fragment_of.get(node)
-        if fragment is not None and self._inlets.get(node) is not disk.inlets:
+        if fragment is not None and (disk.lanes or self._inlets.get(node) is not disk.inlets):
             self._inlets[node] = disk.inlets
-            own = ((self._origins[stream], inlet.punctuations) for stream, inlet in disk.inlets.items())
+            sources = {self._sources[lane] for lane in disk.lanes}  # of a part that reads what enters there
+            own = [(self._origins[stream], inlet.punctuations) for stream, inlet in disk.inlets.items()]
+            own += [(self._origins[source], disk.tapes[source].promises) for source in sources]
             self._reached[fragment] = max(self._reached[fragment], slowest_of(own).time_us)
         for lane in disk.lanes:
             self._look_at(lane)
