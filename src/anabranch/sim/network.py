@@ -67,8 +67,9 @@ class Network:
             if link.connection != connection or link.cut:
                 return
             if self._refuses and not self._ends[receiver].is_up():
-                self._world.after(NOTICE_US, lambda: self._ends[sender].lost(receiver))
-            self._ends[receiver].receive(sender, message)
+                self.break_connection(sender, receiver)
+            else:
+                self._ends[receiver].receive(sender, message)
 
         self._world.after(due_us - now_us, arrive)
 
