@@ -82,7 +82,8 @@ class Processes:
     def count(self, name: str) -> int:
         """Rows that readers of this one can see; none while it is not there. To read them all takes much longer."""
         with suppress(AnabranchError), Client(self.addresses[name]) as client:
-            return client.status().only_query.streams["events"].last_id
+            streams = client.status().only_query.streams
+            return streams["events"].last_id if "events" in streams else 0  # it may have just begun to listen
         return 0
 
     def shown(self, name: str) -> list[tuple[int, int, int]]:
