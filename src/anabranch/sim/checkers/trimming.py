@@ -14,11 +14,17 @@ if TYPE_CHECKING:
 class Trimming:
     def __init__(self) -> None:
         self._disks: dict[str, Disk] = {}
+        self._forgotten: dict[tuple[str, str, str], int] = {}
+        """Of each log in each incarnation, the last tuple that went."""
 
     def stored(self, node: str, disk: Disk) -> None:
         self._disks[node] = disk
 
     def trimmed(self, node: str, stream: str, tape: Tape, last_id: int) -> None:
+        log = node, stream, tape.readers.incarnation
+        if last_id <= self._forgotten.get(log, 0):
+            return  # boundaries behind the last tuple that went: who counts again since has that from another copy
+        self._forgotten[log] = last_id
         for name, reader in tape.readers.readers.items():
             disk = self._disks.get(name)
             if reader.cut_off or disk is None or disk.life != reader.life:
