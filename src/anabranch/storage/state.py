@@ -1,4 +1,4 @@
-"""What is known of a log without reading it, and who may be told: the committed states, and a bell when they change.
+"""What is known of a log without reading it, and who may be told: the committed states, and a bell when they grow.
 
 States are frozen values; a transaction makes new ones, and the store publishes them after COMMIT. The refusals are
 the rules about a state that need no database. Must not write, and reads only to find a place in a log.
